@@ -13,6 +13,8 @@ import { reliedOnIds } from "../ledger/search/summary.ts";
 import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../policy/engine/engine.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import {
+  type Answered,
+  answerOf,
   type DifferenceKind,
   differenceOf,
   type PolicyDecision,
@@ -203,8 +205,6 @@ export interface RecordedChange {
   readonly example: { readonly tenant_id: TenantId; readonly decision_id: RecordId };
 }
 
-type Answered = Pick<PolicyDecision, "allow" | "reasons">;
-
 /** A comparison as a member of an answer. */
 export interface RecordedComparison {
   readonly compared: number;
@@ -254,7 +254,8 @@ export async function compareRecorded(
         const difference = differenceOf(before, after);
         if (difference !== undefined) {
           const example = { tenant_id: tenantId, decision_id: record.record_id };
-          tally.add({ kind: difference.kind, before, after, example }, query.claimed.workload.application);
+          const answers = { before: answerOf(before), after: answerOf(after) };
+          tally.add({ kind: difference.kind, ...answers, example }, query.claimed.workload.application);
         }
       }
       onProgress(compared + erased + notAskable + notLookedUp);
@@ -272,17 +273,13 @@ interface Counted {
 class Tally {
   readonly #counted = new Map<string, Counted>();
 
-  add({ kind, example, ...decisions }: Omit<RecordedChange, "count" | "callers">, application: string): void {
-    const [before, after] = [answerOf(decisions.before), answerOf(decisions.after)];
+  add(change: Counted["change"], application: string): void {
+    const { kind, before, after, example } = change;
     const key = JSON.stringify([kind, before, after]);
-    const counted = this.#counted.get(key) ?? {
-      change: { kind, before, after, example },
-      count: 0,
-      tenants: new Map(),
-    };
+    const counted: Counted = this.#counted.get(key) ?? { change, count: 0, tenants: new Map() };
     this.#counted.set(key, counted);
     counted.count += 1;
-    counted.change = { ...counted.change, example };
+    counted.change = change;
     const applications = counted.tenants.get(example.tenant_id) ?? new Map<string | undefined, number>();
     counted.tenants.set(example.tenant_id, applications);
     const name = applications.has(application) || applications.size < maxApplications ? application : undefined;
@@ -304,8 +301,4 @@ class Tally {
     );
     return changes.sort((a, b) => b.count - a.count);
   }
-}
-
-function answerOf({ allow, reasons }: Answered): Answered {
-  return { allow, reasons };
 }

@@ -6,7 +6,6 @@ import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import type { RecordedChange, RecordedComparison } from "../../domain/replay.ts";
 import {
   compareBundles,
-  comparisonMembers,
   type PolicyChange,
   type PolicyComparison,
   type PolicySummary,
@@ -15,7 +14,7 @@ import type { Proof, ProofOutcome } from "../../policy/diff/prove.ts";
 import { unnamedTenant } from "../../policy/diff/side.ts";
 import type { CompiledEngine } from "../../policy/engine/engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
-import type { PolicyDecision } from "../../policy/model/decision.ts";
+import type { Answered } from "../../policy/model/decision.ts";
 import type { WrittenQuestion } from "../../policy/model/query.ts";
 import { type Context, command, type Values } from "../frame/command.ts";
 import { inStore, withArchive } from "../frame/store.ts";
@@ -70,7 +69,7 @@ export const policyDiffCommand = command({
       for (const { directory } of [from, to])
         tests.push(...(await readTests(directory)).map(({ question }) => question));
       const compared = compareBundles(from.bundle, to.bundle, tests);
-      const proof = await proofOrUndefined(from.bundle, to.bundle, compared.changes, context);
+      const proof = await proofOrUndefined(from.bundle, to.bundle, compared.ways, context);
       return answerOf(compared, proof, recorded, engines, options);
     } finally {
       for (const { engine } of directories) engine.release();
@@ -165,14 +164,14 @@ function answerOf(
   const compared = proven === undefined ? searched : withFound(searched, proven);
   // The same answer for other reasons is not a difference.
   const seen = recorded?.ways.filter(({ kind }) => kind !== "reasons").length ?? 0;
-  const changes = Math.max(compared.changes.length, seen);
+  const changes = Math.max(compared.ways.length, seen);
   const isExhaustive = proven !== undefined && isDecided(proven);
   const value = {
     old_revision: before.revision,
     new_revision: after.revision,
     changes,
     exhaustive: isExhaustive,
-    ...comparisonMembers(compared),
+    ...compared,
     ...(proven !== undefined && { proof: proofMembers(proven) }),
     ...(recorded !== undefined && { recorded }),
   };
@@ -199,11 +198,11 @@ function tooMany(changes: number, allowed: number): string {
 
 // The result, for machines and for people.
 
-function comparisonText({ changes, asked, summary }: PolicyComparison): string {
+function comparisonText({ summary, asked, ways }: PolicyComparison): string {
   return [
     ...(summary.length === 0 ? ["the directories say the same"] : summary.flatMap(summaryLines)),
-    `asked ${asked} questions: ${changes.length} ways in which they are decided differently`,
-    ...changes.flatMap(changeLines),
+    `asked ${asked} questions: ${ways.length} ways in which they are decided differently`,
+    ...ways.flatMap(changeLines),
   ].join("\n");
 }
 
@@ -212,8 +211,7 @@ function summaryLines({ set, id, change, lines }: PolicySummary): readonly strin
   return [`${what} is ${change}`, ...lines.map((line) => `  ${line}`)];
 }
 
-function changeLines({ difference, tenants, actions, before, after, example }: PolicyChange): readonly string[] {
-  const { kind, guidance } = difference;
+function changeLines({ kind, tenants, actions, guidance, before, after, example }: PolicyChange): readonly string[] {
   const names = tenants.map((tenant) => (tenant === unnamedTenant ? "any other tenant" : tenant));
   return [
     `${kind}: ${actions.join(", ")} for ${listed(names)}`,
@@ -232,7 +230,7 @@ function listed(names: readonly string[]): string {
   return `${names.slice(0, maxListed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-function answerText({ allow, reasons }: Pick<PolicyDecision, "allow" | "reasons">): string {
+function answerText({ allow, reasons }: Answered): string {
   return `${allow ? "ALLOW" : "DENY"}, because of ${reasons.join(", ") || "no policy"}`;
 }
 
@@ -274,18 +272,16 @@ function isDecided({ undecided }: Proof): boolean {
 }
 
 /** A proof that an example on both directories refutes is not trusted. */
-function heldTo(proof: Proof, { changes }: PolicyComparison): Proof {
-  if (!isProven(proof) || changes.length === 0) return proof;
+function heldTo(proof: Proof, { ways }: PolicyComparison): Proof {
+  if (!isProven(proof) || ways.length === 0) return proof;
   return { ...proof, proven: 0, undecided: ["the prover says that all is equal, which the examples above refute"] };
 }
 
 /** The comparison with the solver's additional examples. */
 function withFound(compared: PolicyComparison, { found }: Proof): PolicyComparison {
-  const isNew = ({ difference, actions }: PolicyChange) =>
-    !compared.changes.some(
-      (known) => known.difference.kind === difference.kind && actions.every((action) => known.actions.includes(action)),
-    );
-  return { ...compared, changes: [...compared.changes, ...found.filter(isNew)] };
+  const isNew = ({ kind, actions }: PolicyChange) =>
+    !compared.ways.some((known) => known.kind === kind && actions.every((action) => known.actions.includes(action)));
+  return { ...compared, ways: [...compared.ways, ...found.filter(isNew)] };
 }
 
 function proofMembers(proof: Proof) {

@@ -12,7 +12,7 @@ import { type AskedVariable, comparisonsOf, merged, nameOf, numbers, variablesOf
 import { expressionText } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
-import { type DecisionDifference, differenceOf, type PolicyDecision } from "../model/decision.ts";
+import { type Answered, answerOf, type DecisionDifference, differenceOf } from "../model/decision.ts";
 import { onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
@@ -20,26 +20,24 @@ import { knownEntities, type Side, sideOf, type TenantGroup, tenantGroups, unnam
 
 type FoundBy = "test" | "mutation" | "sample" | "solver";
 
-/** A kind of change in decisions, because of the same policies. */
-export interface PolicyChange {
-  readonly difference: DecisionDifference;
-  readonly foundBy: FoundBy;
-  /** As small as possible. */
-  readonly example: WrittenQuestion;
-  readonly before: PolicyDecision;
-  readonly after: PolicyDecision;
+/** A kind of change in decisions, because of the same policies, as a member of an answer. */
+export interface PolicyChange extends Answers {
+  readonly found_by: FoundBy;
   /** Affected tenants, sorted; `unnamedTenant` for all that neither bundle names. */
   readonly tenants: readonly string[];
   readonly actions: readonly string[];
+  /** As small as possible. */
+  readonly example: WrittenQuestion;
 }
 
+/** A comparison as members of an answer. */
 export interface PolicyComparison {
   /** Textual differences. */
   readonly summary: readonly PolicySummary[];
-  /** In the order in which they were found. */
-  readonly changes: readonly PolicyChange[];
   /** Number of questions that both bundles decided. */
   readonly asked: number;
+  /** In the order in which they were found. */
+  readonly ways: readonly PolicyChange[];
 }
 
 /** Most questions with one member changed, and most questions of sampled values. */
@@ -68,7 +66,7 @@ export function compareBundles(
     for (const question of mutationsOf(tests, groups)) search.ask(question, "mutation");
     for (const group of groups)
       for (const question of samplesOf(group, groups.length, tests)) search.ask(question, "sample");
-    return { summary: summaryOf(old, next), changes: search.changes, asked: search.asked };
+    return { summary: summaryOf(old, next), asked: search.asked, ways: [...search.found.values()] };
   } finally {
     for (const { engine } of sides) engine.release();
   }
@@ -76,7 +74,7 @@ export function compareBundles(
 
 class Search {
   asked = 0;
-  readonly #found = new Map<string, PolicyChange>();
+  readonly found = new Map<string, PolicyChange>();
   readonly #sides: readonly [Side, Side];
   readonly #named: ReadonlySet<string>;
 
@@ -85,25 +83,38 @@ class Search {
     this.#named = new Set(tenantGroups(sides).flatMap(({ names }) => names));
   }
 
-  get changes(): readonly PolicyChange[] {
-    return [...this.#found.values()];
-  }
-
-  ask(question: WrittenQuestion, foundBy: FoundBy): void {
+  ask(question: WrittenQuestion, found_by: FoundBy): void {
     const answers = decideBoth(this.#sides, question);
     this.asked += 1;
     if (answers === undefined) return;
     const key = keyOf(answers);
-    const known = this.#found.get(key);
+    const known = this.found.get(key);
     const tenant = this.#named.has(question.tenant) ? question.tenant : unnamedTenant;
     if (known?.tenants.includes(tenant) && known.actions.includes(question.action)) return;
-    this.#found.set(key, {
-      ...(known ?? { ...answers, foundBy, example: smallestExample(this.#sides, question, key) }),
-      tenants: [...new Set([...(known?.tenants ?? []), tenant])].sort(),
-      actions: policyActions.filter((action) => action === question.action || known?.actions.includes(action)),
-    });
-    for (const action of policyActions) if (action !== question.action) this.ask({ ...question, action }, foundBy);
+    const change = known ?? { ...answers, found_by, example: smallestExample(this.#sides, question, key) };
+    this.found.set(key, extended(change, tenant, question.action));
+    for (const action of policyActions) if (action !== question.action) this.ask({ ...question, action }, found_by);
   }
+}
+
+type FoundChange = Omit<PolicyChange, "tenants" | "actions"> & Partial<PolicyChange>;
+
+/** The change, of one more tenant and action. */
+export function extended(
+  { kind, found_by, tenants = [], actions = [], guidance, before, after, example }: FoundChange,
+  tenant: string,
+  action: string,
+): PolicyChange {
+  return {
+    kind,
+    found_by,
+    tenants: [...new Set([...tenants, tenant])].sort(),
+    actions: policyActions.filter((each) => each === action || actions.includes(each)),
+    guidance,
+    before,
+    after,
+    example,
+  };
 }
 
 /** Whether both sides decide a question with the difference of this key. */
@@ -122,10 +133,9 @@ export function smallestExample(sides: readonly [Side, Side], question: WrittenQ
   );
 }
 
-interface Answers {
-  readonly difference: DecisionDifference;
-  readonly before: PolicyDecision;
-  readonly after: PolicyDecision;
+interface Answers extends DecisionDifference {
+  readonly before: Answered;
+  readonly after: Answered;
 }
 
 /** Decides the question on both sides; undefined if only reasons differ, or no request can ask it. */
@@ -136,14 +146,16 @@ export function decideBoth(sides: readonly [Side, Side], question: WrittenQuesti
   });
   const difference = before && after && differenceOf(before, after);
   if (before === undefined || after === undefined || difference === undefined) return undefined;
-  return difference.kind === "reasons" ? undefined : { difference, before, after };
+  return difference.kind === "reasons"
+    ? undefined
+    : { ...difference, before: answerOf(before), after: answerOf(after) };
 }
 
 /** The same key for differences of one kind because of the same policies. */
-export function keyOf({ difference, before, after }: Answers): string {
+export function keyOf({ kind, guidance, before, after }: Answers): string {
   const gone = before.reasons.filter((reason) => !after.reasons.includes(reason));
   const added = after.reasons.filter((reason) => !before.reasons.includes(reason));
-  return JSON.stringify([difference, gone, added]);
+  return JSON.stringify([kind, guidance, gone, added]);
 }
 
 /** Tenants with the same sets, and the questions for them. */
@@ -322,28 +334,4 @@ function partsOf({ text, effect, actions }: CheckedPolicy): readonly string[] {
     ...conditions.map(({ kind, body }) => `${kind} ${expressionText(body)}`),
     ...Object.entries(annotations).map(([name, value]) => `@${name}(${JSON.stringify(value ?? "")})`),
   ];
-}
-
-// The result as JSON.
-
-/** Answers and examples of a comparison, as members of an answer. */
-export function comparisonMembers({ changes, asked, summary }: PolicyComparison) {
-  return {
-    summary,
-    asked,
-    ways: changes.map(({ difference, foundBy, tenants, actions, example, before, after }) => ({
-      kind: difference.kind,
-      found_by: foundBy,
-      tenants,
-      actions,
-      guidance: difference.guidance,
-      before: answerMembers(before),
-      after: answerMembers(after),
-      example,
-    })),
-  };
-}
-
-function answerMembers({ allow, reasons }: Pick<PolicyDecision, "allow" | "reasons">) {
-  return { allow, reasons };
 }

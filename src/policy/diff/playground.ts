@@ -6,10 +6,10 @@ import { reportMembers, runPolicyTests } from "../engine/policy-tests.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { loadPolicyTests, type PolicySettings } from "../load/directory.ts";
 import { type FileTexts, fileSystemOf } from "../load/file-texts.ts";
-import type { PolicyQuery } from "../model/decision.ts";
+import { answerOf, type PolicyQuery } from "../model/decision.ts";
 import { excerptOf, type PolicyProblem } from "../model/problem.ts";
 import { parseQueriesText } from "../model/query.ts";
-import { compareBundles, comparisonMembers } from "./compare.ts";
+import { compareBundles } from "./compare.ts";
 
 /** Most tests, and most questions. */
 export const playgroundLimits = { tests: 1_000, questions: 20 } as const;
@@ -60,10 +60,10 @@ export async function tryDraft(
       tenant: query.caller.tenantId,
       action: query.action,
       problems: attributeProblems(engine.callerAttributes, query.caller.attributes),
-      in_force: { allow: before.decide(query).allow, reasons: before.decide(query).reasons },
+      in_force: answerOf(before.decide(query)),
       explanation: engine.explain(query),
     })),
-    diff: { changes: compared.changes.length, ...comparisonMembers(compared) },
+    diff: { changes: compared.ways.length, ...compared },
     ...(await further([before, engine])),
   };
 }

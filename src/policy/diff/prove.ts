@@ -13,7 +13,7 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import { policyActions } from "../model/schema.ts";
-import { decideBoth, isDecidedSo, keyOf, type PolicyChange, smallestExample } from "./compare.ts";
+import { decideBoth, extended, isDecidedSo, keyOf, type PolicyChange, smallestExample } from "./compare.ts";
 import {
   hasSameGuidance,
   layersOf,
@@ -202,22 +202,15 @@ function confirm(
   const isUsual = isDecidedSo(sides, key)(ofUsualTenant);
   const example = smallestExample(sides, isUsual ? ofUsualTenant : question, key);
   const tenant = group.names.includes(example.tenant) ? example.tenant : unnamedTenant;
-  const known = found.get(key);
-  found.set(key, {
-    ...answers,
-    foundBy: "solver",
-    example: known?.example ?? example,
-    tenants: [...new Set([...(known?.tenants ?? []), tenant])].sort(),
-    actions: [...new Set([...(known?.actions ?? []), action])],
-  });
+  found.set(key, extended(found.get(key) ?? { ...answers, found_by: "solver", example }, tenant, action));
   return true;
 }
 
 /** Whether a known example refutes what the solver refutes with made-up entities. */
 function isRefutedBy(known: readonly PolicyChange[], { group, action, about, isOnBehalfOf }: Asked): boolean {
   return known.some(
-    ({ difference, tenants, actions, example }) =>
-      (difference.kind === "guides") === (about === "guidance") &&
+    ({ kind, tenants, actions, example }) =>
+      (kind === "guides") === (about === "guidance") &&
       actions.includes(action) &&
       (example.on_behalf_of !== undefined) === isOnBehalfOf &&
       tenants.some((tenant) => group.names.includes(tenant)),

@@ -89,6 +89,13 @@ export interface PolicyDecision {
   readonly alerts: readonly string[];
 }
 
+/** What comparisons show of a decision. */
+export type Answered = Pick<PolicyDecision, "allow" | "reasons">;
+
+export function answerOf({ allow, reasons }: PolicyDecision): Answered {
+  return { allow, reasons };
+}
+
 /** A loaded policy set, or the newest valid one of a watched directory. */
 export interface PolicyEngine {
   /**

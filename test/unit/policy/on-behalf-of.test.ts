@@ -392,14 +392,14 @@ test("what changes for another subject is found, with an example", async () => {
     (await loadPolicyDirectory("/policies", memoryFileSystem(files), {})).bundle as PolicyBundle;
   const before = { ...openFiles, "platform/b.cedar": permit("b", forAlice) };
   const after = { ...before, "default/b.cedar": permit("b", `${forAlice} && ${admin}`) };
-  const { changes } = compareBundles(await bundleOf(before), await bundleOf(after));
-  const allows = changes.filter(({ difference }) => difference.kind === "allows");
+  const { ways: changes } = compareBundles(await bundleOf(before), await bundleOf(after));
+  const allows = changes.filter(({ kind }) => kind === "allows");
   expect(allows).toMatchObject([{ example: { on_behalf_of: { id: "alice" } } }]);
-  expect(compareBundles(await bundleOf(before), await bundleOf(before)).changes).toEqual([]);
+  expect(compareBundles(await bundleOf(before), await bundleOf(before)).ways).toEqual([]);
   // A permit that cannot count changes nothing for anybody else.
   const harmless = { ...before, "default/c.cedar": permit("c", admin) };
-  const { changes: none } = compareBundles(await bundleOf(before), await bundleOf(harmless));
-  expect(none.filter(({ difference }) => difference.kind === "allows")).toEqual([]);
+  const { ways: none } = compareBundles(await bundleOf(before), await bundleOf(harmless));
+  expect(none.filter(({ kind }) => kind === "allows")).toEqual([]);
 });
 
 test("operators write whom a question is about", () => {

@@ -79,7 +79,7 @@ export async function openLivePolicy(
   return {
     engine,
     async keepIn(ledger) {
-      await ledger.keepPolicyRevision(first.revision, first.contentBytes);
+      await ledger.keepPolicyRevision(first.revision, first.content);
       revisions = ledger;
     },
     status: () => reloader.status,

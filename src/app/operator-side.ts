@@ -259,17 +259,19 @@ export function servedPolicies(
 ): ServedPolicies {
   return {
     async overview(log, tenantId, isWhole) {
-      const own = policy.engine.setOf("tenant", tenantId);
-      const sets = [
-        ...(isWhole ? [["platform", policy.engine.setOf("platform", tenantId)] as const] : []),
-        ["tenant", own] as const,
-      ];
+      const layers = policy.engine.layersOf(tenantId).filter(({ layer }) => isWhole || layer === "tenant");
       return {
         current_revision: policy.revision,
-        policies: sets.flatMap(([layer, set]) =>
-          policy.engine.policies
-            .filter((one) => one.set === set)
-            .map(({ id, file, line, effect, description }) => ({ layer, set, id, file, line, effect, description })),
+        policies: layers.flatMap(({ layer, set, policies }) =>
+          policies.map(({ id, file, line, effect, description }) => ({
+            layer,
+            set,
+            id,
+            file,
+            line,
+            effect,
+            description,
+          })),
         ),
         ...(await revisionsIn(log, logs)),
       };
@@ -295,7 +297,7 @@ export function servedPolicies(
       const { runTrial } = await import("../domain/playground.ts");
       const { keyReferences, supportedProfiles } = settings;
       const trial = {
-        inForce: policy.engine.contentBytes,
+        inForce: policy.engine.content,
         draft: { files, questions },
         settings: { keyReferences, supportedProfiles },
       };

@@ -4,7 +4,6 @@
  * proof (`prove.ts`) excludes them.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { askable, queryFor, simplified, understood, usualQuestion, withValue } from "../check/question.ts";
@@ -168,7 +167,7 @@ interface AskedGroup extends TenantGroup {
 }
 
 function askedOf(sides: readonly [Side, Side], group: TenantGroup): AskedGroup {
-  const policies = sides.map((side) => policiesOf(side, group.tenant));
+  const policies = sides.map(({ engine }) => engine.layersOf(group.tenant).flatMap((layer) => layer.policies));
   const texts = policies.map((own) => new Set(own.map(({ text }) => text)));
   const all = sides.flatMap((side, at) =>
     (policies[at] ?? []).map((policy) => {
@@ -186,14 +185,6 @@ function askedOf(sides: readonly [Side, Side], group: TenantGroup): AskedGroup {
     focus: changed.length > 0 ? changed : all,
     samplesEach: changed.length > 0 ? samplesOfChanged : samplesOfOthers,
   };
-}
-
-function policiesOf({ bundle, engine }: Side, tenant: TenantId): readonly CheckedPolicy[] {
-  const own = engine.setOf("tenant", tenant);
-  const { sets } = checkBundle(bundle);
-  return [bundle.manifest.platform, ...(own === undefined ? [] : [own])].flatMap(
-    (set) => sets.get(set)?.policies ?? [],
-  );
 }
 
 /** What a policy's guidance requires of callers: understood obligations, and scopes. */

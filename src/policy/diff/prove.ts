@@ -9,6 +9,7 @@ import { isDeepStrictEqual } from "node:util";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import { remembering } from "../check/check-set.ts";
 import { comparisonsOf } from "../check/terms.ts";
+import type { LayerSet } from "../engine/combined-decision.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
@@ -16,7 +17,6 @@ import { policyActions } from "../model/schema.ts";
 import { decideBoth, extended, isDecidedSo, keyOf, type PolicyChange, smallestExample } from "./compare.ts";
 import {
   hasSameGuidance,
-  layersOf,
   namedTenants,
   type Side,
   sideOf,
@@ -143,9 +143,9 @@ function questionsOf(sides: readonly [Side, Side]) {
   let named = 0;
   for (const group of tenantGroups(sides)) {
     for (const action of policyActions) {
-      const [old, next] = sides.map((side) => layersOf(side, group.tenant, action));
       for (const isOnBehalfOf of [false, true]) {
-        const pairs = statementPairs([old, next], isOnBehalfOf, indexOf);
+        const deciding = sides.map(({ engine }) => decidingIn(engine.layersOf(group.tenant), action, isOnBehalfOf));
+        const pairs = statementPairs(deciding, indexOf);
         // Without questions, all is proven by form, which counts as one statement.
         statements += Math.max(pairs.length, 1);
         const [{ catalogue }] = sides;
@@ -160,6 +160,14 @@ function questionsOf(sides: readonly [Side, Side]) {
     }
   }
   return { policies, asked, statements, tooLarge };
+}
+
+/** The policies of each layer that may decide; undefined if the tenant has no set, so that everything is denied. */
+function decidingIn(layers: readonly LayerSet[], action: PolicyAction, isOnBehalfOf: boolean) {
+  if (layers.every(({ layer }) => layer === "platform")) return undefined;
+  return layers.map(({ policies }) =>
+    policies.filter((policy) => policy.actions.has(action) && (!isOnBehalfOf || policy.countsOnBehalfOf)),
+  );
 }
 
 /** Equal for policies with the same conditions, whatever their layout, id, effect or annotations. */

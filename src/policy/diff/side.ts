@@ -6,12 +6,10 @@ import { parseJson } from "../../base/json.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import type { KnownEntities } from "../check/terms.ts";
-import type { LayerSet } from "../engine/combined-decision.ts";
 import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import type { PolicyAction } from "../model/decision.ts";
 import type { EntityUid } from "../model/entities.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 
@@ -33,22 +31,6 @@ export function sideOf(bundle: PolicyBundle, known: KnownEntities, evaluator: Ev
   return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }
 
-/** The layers that decide, with the policies whose scope admits the action; undefined if the tenant has no set, so that everything is denied. */
-export function layersOf(
-  { bundle, engine }: Side,
-  tenant: TenantId,
-  action: PolicyAction,
-): readonly LayerSet[] | undefined {
-  const { sets } = checkBundle(bundle);
-  const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
-    layer: name,
-    set,
-    policies: (sets.get(set)?.policies ?? []).filter(({ actions }) => actions.has(action)),
-  });
-  const own = engine.setOf("tenant", tenant);
-  return own === undefined ? undefined : [layer("platform", bundle.manifest.platform), layer("tenant", own)];
-}
-
 /** Tenants with the same sets on both sides. */
 export interface TenantGroup {
   /** A representative. */
@@ -64,7 +46,7 @@ export function namedTenants(sides: readonly Side[]): readonly string[] {
 
 export function tenantGroups(sides: readonly Side[]): readonly TenantGroup[] {
   const setsOf = (tenant: string) =>
-    JSON.stringify(sides.map(({ engine }) => engine.setOf("tenant", tenant as TenantId)));
+    JSON.stringify(sides.map(({ engine }) => engine.layersOf(tenant as TenantId).map(({ set }) => set)));
   const groups = Map.groupBy([...namedTenants(sides), unnamedTenant], setsOf);
   return [...groups.values()].map((names) => ({ tenant: names[0] as TenantId, names }));
 }

@@ -10,7 +10,6 @@ import { parseJson } from "../../base/json.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { place } from "../check/question.ts";
 import { usualText } from "../check/terms.ts";
-import type { LayerSet } from "../engine/combined-decision.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";
 import { isGuided } from "./side.ts";
@@ -26,17 +25,14 @@ export interface StatementPair {
 /**
  * The pairs that must hold for the same requests, without those that do by their form alone.
  *
- * @param layers that decide, on both sides; undefined if there are none, so that everything is denied
- * @param isOnBehalfOf whether the requests are about another subject than the caller
+ * @param sides policies of each layer, on both sides; undefined if everything is denied
  * @param indexOf index of a policy's conditions, for the prover
  */
 export function statementPairs(
-  layers: readonly [readonly LayerSet[] | undefined, readonly LayerSet[] | undefined],
-  isOnBehalfOf: boolean,
+  sides: readonly (readonly (readonly CheckedPolicy[])[] | undefined)[],
   indexOf: (text: string) => number,
 ): readonly StatementPair[] {
-  const counting = layers.map((side) => side?.map((layer) => countingPolicies(layer, isOnBehalfOf)));
-  const [old, next] = counting.map((side) => statementOf(side, indexOf)) as [Deciding, Deciding];
+  const [old, next] = sides.map((side) => statementOf(side, indexOf)) as [Deciding, Deciding];
   const pairs = [pairOf("decision", old.allows, next.allows)];
   for (const said of new Set([...old.guided.keys(), ...next.guided.keys()])) {
     pairs.push(pairOf("guidance", old.guided.get(said) ?? never, next.guided.get(said) ?? never));
@@ -84,10 +80,6 @@ function without(indices: readonly number[], others: readonly number[]): readonl
 
 function anyApplies(evaluable: readonly number[]): Statement {
   return { evaluable, holds: any(evaluable) };
-}
-
-function countingPolicies({ policies }: LayerSet, isOnBehalfOf: boolean): readonly CheckedPolicy[] {
-  return policies.filter(({ countsOnBehalfOf }) => !isOnBehalfOf || countsOnBehalfOf);
 }
 
 function statementOf(

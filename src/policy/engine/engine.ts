@@ -1,9 +1,8 @@
 /** Compiles a bundle to an engine, which decides queries: layers, key references, required scopes, obligations. */
 import type { AttributeDeclarations } from "../../base/caller.ts";
 import type { TenantId } from "../../base/ids.ts";
-import { utf8Text } from "../../base/text-forms.ts";
 import { atOnce, inTurns } from "../../base/timers.ts";
-import { type CheckedBundle, type CheckedSet, checkBundle } from "../check/check.ts";
+import { type CheckedBundle, checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import type { CedarRequest } from "../evaluate/cedar-request.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
@@ -74,19 +73,26 @@ function* compile(
   const catalogue = inputCatalogue(bundle);
   const declared = bundle.entities;
   const source = declared && { declared, table: yield* EntityTable.from(entities ?? "") };
-  const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
-    layer: name,
-    set,
-    policies: sets.get(set)?.policies ?? [],
-  });
-  const platform = layer("platform", bundle.manifest.platform);
   const plans = new Map<string, PlansByAction>();
-  for (const set of new Set(Object.values(bundle.manifest.tenants))) {
-    const evaluate = engineSets.layers([platform.set, set]);
-    plans.set(set, yield* plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
+  for (const own of new Set(Object.values(bundle.manifest.tenants))) {
+    const layers = layersWith(own, bundle, sets);
+    const evaluate = engineSets.layers(layers.map(({ set }) => set));
+    plans.set(own, yield* plansOf(layers, evaluate, bundle, catalogue, source));
   }
   const parts = { bundle, policies: sets, sets: engineSets, plans, catalogue, source };
-  return { engine: new BundleEngine(parts, identity, cachedDecisions) };
+  return { engine: new CompiledEngine(parts, identity, cachedDecisions) };
+}
+
+/** @param own set of the tenant; undefined if it has none */
+function layersWith(
+  own: string | undefined,
+  { manifest }: PolicyBundle,
+  sets: CheckedBundle["sets"],
+): readonly LayerSet[] {
+  const named = [["platform", manifest.platform] as const, ["tenant", own] as const];
+  return named.flatMap(([layer, set]) =>
+    set === undefined ? [] : [{ layer, set, policies: sets.get(set)?.policies ?? [] }],
+  );
 }
 
 /** A policy of a compiled bundle, for tests and explanations. */
@@ -95,30 +101,10 @@ export type CompiledPolicy = Pick<
   "id" | "file" | "line" | "text" | "effect" | "description" | "reads" | "countsOnBehalfOf"
 > & { readonly set: string };
 
-/** An engine for one bundle. It belongs to the thread that compiled it. */
-export interface CompiledEngine extends PolicyEngine {
-  /** Text from which this engine can be compiled again: see `parseBundleContent`. Its hash is the revision. */
-  readonly content: string;
-  /** The same in UTF-8, in shared memory. */
-  readonly contentBytes: Uint8Array;
-  /** All policies, by set and in the order of the files. */
-  readonly policies: readonly CompiledPolicy[];
-  /** Caller attributes that the bundle declares, by name. */
-  readonly callerAttributes: AttributeDeclarations;
-  /** Entities of the organisation; undefined if the bundle declares none. */
-  readonly entities: EntitySource | undefined;
-  /** Folder of the tenant's set in a layer; undefined if the tenant has none. */
-  setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
-  /** Explains the decision. Slower than deciding. */
-  explain(query: PolicyQuery): Explanation;
-  /** Releases Cedar's sets, whose memory others can reuse. Later decisions are denials. Idempotent. */
-  release(): void;
-}
-
 interface EngineParts {
   readonly bundle: PolicyBundle;
   /** Checked policies, by name of their set. */
-  readonly policies: ReadonlyMap<string, CheckedSet>;
+  readonly policies: CheckedBundle["sets"];
   readonly sets: EngineSets;
   /** By name of the tenant's set. */
   readonly plans: ReadonlyMap<string, PlansByAction>;
@@ -128,9 +114,17 @@ interface EngineParts {
   readonly source: EntitySource | undefined;
 }
 
-class BundleEngine implements CompiledEngine {
+/** An engine for one bundle. It belongs to the thread that compiled it. */
+export class CompiledEngine implements PolicyEngine {
   readonly revision: string;
-  readonly contentBytes: Uint8Array;
+  /**
+   * Text from which this engine can be compiled again (`parseBundleContent`), in UTF-8 and in shared memory. Its hash is
+   * the revision.
+   */
+  readonly content: Uint8Array;
+  /** Caller attributes that the bundle declares, by name. */
+  readonly callerAttributes: AttributeDeclarations;
+  /** Entities of the organisation; undefined if the bundle declares none. */
   readonly entities: EntitySource | undefined;
   readonly #parts: EngineParts;
   readonly #cache: ReturnType<typeof decisionCache> | undefined;
@@ -138,33 +132,27 @@ class BundleEngine implements CompiledEngine {
 
   constructor(parts: EngineParts, { content, revision }: BundleIdentity, cachedDecisions: number) {
     this.revision = revision;
-    this.contentBytes = content;
+    this.content = content;
+    this.callerAttributes = parts.bundle.callerAttributes ?? {};
     this.entities = parts.source;
     this.#parts = parts;
     this.#cache = cachedDecisions > 0 ? decisionCache(cachedDecisions) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(parts.bundle.keyReferences);
   }
 
-  get content(): string {
-    return utf8Text(this.contentBytes);
-  }
-
+  /** All policies, by set and in the order of the files. A list that each call makes. */
   get policies(): readonly CompiledPolicy[] {
     return [...this.#parts.policies].flatMap(([set, { policies }]) => policies.map((policy) => ({ ...policy, set })));
   }
 
-  get callerAttributes(): AttributeDeclarations {
-    return this.#parts.bundle.callerAttributes ?? {};
+  /** The layers of a tenant: without a set of its own, the platform's alone, and everything is denied. */
+  layersOf(tenant: TenantId): readonly LayerSet[] {
+    return layersWith(this.#setOf(tenant), this.#parts.bundle, this.#parts.policies);
   }
 
-  setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined {
-    const { platform, tenants } = this.#parts.bundle.manifest;
-    if (layer === "platform") return platform;
-    return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
-  }
-
+  /** Explains the decision. Slower than deciding. */
   explain(query: PolicyQuery): Explanation {
-    const { layers = [] } = this.#planOf(query) ?? {};
+    const layers = this.#planOf(query) === undefined ? [] : this.layersOf(query.caller.tenantId);
     const isOnBehalfOf = query.onBehalfOf !== undefined;
     const evaluate = (set: string, request: CedarRequest | undefined) =>
       this.#parts.sets.evaluate(set, request, isOnBehalfOf);
@@ -219,14 +207,20 @@ class BundleEngine implements CompiledEngine {
     return Object.keys(this.#parts.bundle.actions ?? {}).sort();
   }
 
+  /** Releases Cedar's sets, whose memory others can reuse. Later decisions are denials. Idempotent. */
   release(): void {
     this.#parts.sets.release();
     this.#cache?.clear();
   }
 
   #planOf({ caller, action }: Pick<PolicyQuery, "caller" | "action">): Plan | undefined {
-    const set = this.setOf("tenant", caller.tenantId);
+    const set = this.#setOf(caller.tenantId);
     return set === undefined ? undefined : this.#parts.plans.get(set)?.[action];
+  }
+
+  #setOf(tenant: TenantId): string | undefined {
+    const { tenants } = this.#parts.bundle.manifest;
+    return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
   }
 
   #combine(plan: Plan, query: PolicyQuery): CombinedDecision {

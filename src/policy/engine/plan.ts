@@ -12,7 +12,6 @@ import type { EvaluateLayers } from "./engine-sets.ts";
 
 /** One action under one pair of sets. */
 export interface Plan {
-  readonly layers: readonly LayerSet[];
   /** Builds the request with the inputs that the layers read. */
   readonly buildRequest: CedarRequestBuilder;
   readonly evaluate: EvaluateLayers;
@@ -49,7 +48,6 @@ export function* plansOf(
       ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
     ];
     return {
-      layers,
       buildRequest: cedarRequestBuilder(
         read,
         [...new Set(policies.flatMap(({ namedActions }) => namedActions))],

@@ -4,7 +4,7 @@ import { attributeProblems } from "../../base/caller.ts";
 import { describeGuidance } from "../guidance/guidance.ts";
 import { mergeObligations } from "../guidance/obligations.ts";
 import type { PolicyTest } from "../load/policy-test-file.ts";
-import { type Layer, type Obligation, type PolicyDecision, reasonOf } from "../model/decision.ts";
+import { type Obligation, type PolicyDecision, reasonOf } from "../model/decision.ts";
 import type { CompiledEngine, CompiledPolicy } from "./engine.ts";
 
 export interface PolicyTestResult {
@@ -24,15 +24,10 @@ export interface PolicyTestReport {
 /** Decides every test's question. A policy is exercised if it is a reason of some test's decision. */
 export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTest[]): PolicyTestReport {
   const exercised = new Set<string>();
-  // A getter that builds the list.
-  const { policies } = engine;
   const results = tests.map((test): PolicyTestResult => {
     const decision = engine.decide(test.query);
-    for (const layer of ["platform", "tenant"] satisfies Layer[]) {
-      const set = engine.setOf(layer, test.query.caller.tenantId);
-      for (const { set: name, id } of policies) {
-        if (name === set && decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set}/${id}`);
-      }
+    for (const { layer, set, policies } of engine.layersOf(test.query.caller.tenantId)) {
+      for (const { id } of policies) if (decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set}/${id}`);
     }
     const problems = attributeProblems(engine.callerAttributes, test.query.caller.attributes);
     return { test, decision, differences: [...problems, ...differencesOf(test, decision)] };
@@ -40,7 +35,7 @@ export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTes
   return {
     results,
     passed: results.every(({ differences }) => differences.length === 0),
-    unexercised: policies.filter(({ set, id }) => !exercised.has(`${set}/${id}`)),
+    unexercised: engine.policies.filter(({ set, id }) => !exercised.has(`${set}/${id}`)),
   };
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
-import { contentAddress } from "../../../src/base/text-forms.ts";
+import { contentAddress, utf8Text } from "../../../src/base/text-forms.ts";
 import { decide } from "../../../src/domain/decision.ts";
 import { compareRecorded, recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
 import type { EvaluationRequest } from "../../../src/domain/requests.ts";
@@ -92,7 +92,7 @@ test("a decision about another subject comes out again as such", async () => {
   expect(allow).toBe(true);
   const archive = {
     find: (tenantId: TenantId, recordId: RecordId) => ledger.find(tenantId, recordId),
-    policyRevision: async () => engine.content,
+    policyRevision: async () => utf8Text(engine.content),
   };
   // A permit for callers alone, as it was before anybody asked for others.
   const current = await engineOf(openFiles);
@@ -165,7 +165,7 @@ async function decided(files: Files) {
   });
   const archive = {
     find: (tenantId: TenantId, recordId: RecordId) => ledger.find(tenantId, recordId),
-    policyRevision: async (revision: string) => (revision === engine.revision ? engine.content : undefined),
+    policyRevision: async (revision: string) => (revision === engine.revision ? utf8Text(engine.content) : undefined),
   };
   return { ledger, archive, engine, decisionId: decision.decisionId as RecordId };
 }
@@ -205,7 +205,7 @@ test("an absent member differs from one that is there", async () => {
 
 test("a bundle of another engine is named as such; one that no longer compiles is refused", async () => {
   const { archive, ledger, decisionId, engine } = await decided(openFiles);
-  const bundle = must(parseBundleContent(engine.content, engine.revision));
+  const bundle = must(parseBundleContent(utf8Text(engine.content), engine.revision));
   const replayWith = async (changes: Partial<PolicyBundle>) => {
     const content = bundleContent({ ...bundle, ...changes });
     const record = storedAt(ledger, 0);
@@ -234,7 +234,7 @@ describe("a decision about an artifact whose registrations were not looked up", 
       ids.push((await protection.plan(identity(), { ...plain, ...named })).decision.decisionId as RecordId);
     const archive = {
       find: (tenantId: TenantId, recordId: RecordId) => ledger.find(tenantId, recordId),
-      policyRevision: async () => engine.content,
+      policyRevision: async () => utf8Text(engine.content),
       search: async () => ({
         size: ids.length,
         found: ids.map((recordId) => ({ recordId, kind: "decision", erased: false })) as never,

@@ -5,6 +5,7 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
+import { utf8Text } from "../../../src/base/text-forms.ts";
 import { checkBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
@@ -20,10 +21,10 @@ async function revisionOf(files: Files, settings = {}): Promise<string> {
 
 test("the revision is the hash of the content, and the same for the same directory", async () => {
   const engine = await engineOf(openFiles);
-  expect(engine.revision).toBe(`sha256:${createHash("sha256").update(engine.content).digest("hex")}`);
+  expect(engine.revision).toBe(`sha256:${createHash("sha256").update(utf8Text(engine.content)).digest("hex")}`);
   expect(await revisionOf(Object.fromEntries(Object.entries(openFiles).reverse()))).toBe(engine.revision);
   expect(engine.decide(ask("protect")).policyRevision).toBe(engine.revision);
-  expect(JSON.parse(engine.content)).toMatchObject({
+  expect(JSON.parse(utf8Text(engine.content))).toMatchObject({
     engine: engineVersion,
     schema: expect.stringContaining("entity Principal"),
   });
@@ -71,7 +72,7 @@ test("expected decisions and what is harmless are not in it", async () => {
 test("the engine made from kept content decides alike; other content is refused", async () => {
   const forbid = '@id("b") forbid (principal, action, resource) when { context.claimed.labels.contains("a") };';
   const engine = await engineOf({ ...openFiles, "default/b.cedar": forbid });
-  const bundle = parseBundleContent(engine.content, engine.revision) as PolicyBundle;
+  const bundle = parseBundleContent(utf8Text(engine.content), engine.revision) as PolicyBundle;
   const rebuilt = compilePolicyBundle(bundle);
   if (rebuilt.problems) throw new Error("does not compile");
   expect(rebuilt.engine.revision).toBe(engine.revision);
@@ -80,7 +81,7 @@ test("the engine made from kept content decides alike; other content is refused"
       expect(rebuilt.engine.decide(query)).toEqual(engine.decide(query));
     }),
   );
-  expect(parseBundleContent(`${engine.content} `, engine.revision)).toBeUndefined();
+  expect(parseBundleContent(`${utf8Text(engine.content)} `, engine.revision)).toBeUndefined();
 });
 
 test("a revision that an earlier version kept still decides as it did", () => {
@@ -122,7 +123,7 @@ test("a bundle compiled in turns decides alike, and leaves the event loop a turn
     ),
   };
   const atOnce = await engineOf(files);
-  const bundle = parseBundleContent(atOnce.content, atOnce.revision) as PolicyBundle;
+  const bundle = parseBundleContent(utf8Text(atOnce.content), atOnce.revision) as PolicyBundle;
   let turns = 0;
   const count = (): void => {
     turns++;
@@ -141,7 +142,7 @@ test("a bundle compiled in turns decides alike, and leaves the event loop a turn
 
 test("a bundle with problems does not compile", async () => {
   const engine = await engineOf(openFiles);
-  const bundle = parseBundleContent(engine.content, engine.revision) as PolicyBundle;
+  const bundle = parseBundleContent(utf8Text(engine.content), engine.revision) as PolicyBundle;
   const broken = { ...bundle, sets: { ...bundle.sets, default: { "a.cedar": "permit" } } };
   expect(compilePolicyBundle(broken).problems).toHaveLength(1);
   expect(compilePolicyBundle({ ...bundle, schema: "entity" }).problems).toHaveLength(1);

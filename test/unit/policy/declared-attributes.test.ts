@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { utf8Text } from "../../../src/base/text-forms.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
 import { publishedSchema, schemaFor } from "../../../src/policy/model/schema.ts";
 import { ask, declaredAttributes, declaringFiles, engineOf, type Files, openFiles, problemsOf } from "./harness.ts";
@@ -38,11 +39,11 @@ describe("a declaration is refused", () => {
 
 test("what is declared is part of the bundle, and nothing of it is where nothing is", async () => {
   const { content, callerAttributes } = await engineOf(declaringFiles);
-  expect(JSON.parse(content).callerAttributes).toEqual(declaredAttributes);
+  expect(JSON.parse(utf8Text(content)).callerAttributes).toEqual(declaredAttributes);
   expect(callerAttributes).toEqual(declaredAttributes);
   const plain = await engineOf(openFiles);
-  expect(JSON.parse(plain.content)).not.toHaveProperty("callerAttributes");
-  expect(JSON.parse(plain.content).schema).toBe(publishedSchema);
+  expect(JSON.parse(utf8Text(plain.content))).not.toHaveProperty("callerAttributes");
+  expect(JSON.parse(utf8Text(plain.content)).schema).toBe(publishedSchema);
 });
 
 test("the name of a claim may contain dots", async () => {

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller.ts";
 import { parseJson } from "../../base/json.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-import { place } from "../../policy/check/question.ts";
+import { placed } from "../../policy/check/question.ts";
 import { parsePolicyTests } from "../../policy/load/policy-test-file.ts";
 import type { PolicyQuery } from "../../policy/model/decision.ts";
 import { type InputKind, inputCatalogue } from "../../policy/model/inputs.ts";
@@ -119,7 +119,7 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
 function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
   const { action, understood, onBehalfOf, property } = options;
   const attributes = options.principalAttribute?.map((text) => attributeOf(text, declared));
-  const question = {
+  let question = {
     action,
     ...(understood !== undefined && { understood_obligations: understood }),
     ...(onBehalfOf !== undefined && { on_behalf_of: subjectOf(onBehalfOf, property) }),
@@ -128,7 +128,7 @@ function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
   };
   for (const { name, kind, option } of inputOptions) {
     const given = (options as Readonly<Record<string, unknown>>)[option];
-    if (given !== undefined) place(question, name, givenValue(kind, given, option));
+    if (given !== undefined) question = placed(question, name, givenValue(kind, given, option));
   }
   return question;
 }

@@ -12,11 +12,10 @@ import { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
-import { policyActions } from "../model/schema.ts";
 import type { CheckedPolicy } from "./check-set.ts";
 import { queryFor, questionOf } from "./question.ts";
 import { joinInputs, joinUses } from "./reads.ts";
-import { comparisonsOf, type KnownEntities, merged, nameOf, numbers, type Value, variablesOf } from "./terms.ts";
+import { comparisonsOf, draws, type KnownEntities, merged, nameOf, variablesOf } from "./terms.ts";
 
 /** Policies in one call to Cedar: most of a call's cost is the request. */
 const policiesTogether = 20;
@@ -95,19 +94,16 @@ export class DifferentialRun {
     const asked = policies.map((policy) => variablesOf(comparisonsOf(policy, this.#catalogue, known)));
     const variables = merged(asked.flat());
     const build = this.#builder(policies, inputs);
-    const below = numbers(policies.length);
-    const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T;
+    const { below, pick, pickAction } = draws(policies.length);
     for (let number = 0; number < policies.length + requestsBesides; number++) {
       const own = new Map((asked[number] ?? []).map((variable) => [nameOf(variable), variable]));
-      const actions = [...(policies[number]?.actions ?? [])];
-      const action = actions.length === 0 || below(8) === 0 ? pick(policyActions) : pick(actions);
-      const assignment = new Map<number, Value>();
-      for (const [index, variable] of variables.entries()) {
+      const action = pickAction(policies[number]?.actions);
+      const assigned = variables.map((variable) => {
         const telling = own.get(nameOf(variable))?.telling ?? [];
-        if (telling.length > 0 && below(6) > 0) assignment.set(index, pick(telling));
-        else if (below(3) === 0) assignment.set(index, pick(variable.values));
-      }
-      const query = queryFor(this.#bundle, questionOf(variables, assignment, "tenant", action));
+        if (telling.length > 0 && below(6) > 0) return [variable, pick(telling)] as const;
+        return [variable, below(3) === 0 ? pick(variable.values) : variable.values[0]] as const;
+      });
+      const query = queryFor(this.#bundle, questionOf(assigned, "tenant", action));
       const request = query === undefined ? undefined : build(query);
       if (request !== undefined) yield request;
     }

@@ -1,5 +1,6 @@
 /** Questions in the form that operators write and that bundles decide, built from values of variables. */
 import { isDeepStrictEqual } from "node:util";
+import { isObject, objectOf } from "../../base/json.ts";
 import type { PolicyQuery } from "../model/decision.ts";
 import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
 import { parseQuery, type WrittenQuestion } from "../model/query.ts";
@@ -11,54 +12,45 @@ export function usualQuestion(tenant: string, action: string): WrittenQuestion {
   return { tenant, principal: {}, action, claimed };
 }
 
-/** The question of an assignment; variables without a value have their first one. */
+/** The question in which the variables have these values. */
 export function questionOf(
-  variables: readonly Variable[],
-  assignment: ReadonlyMap<number, Value>,
+  assigned: readonly (readonly [Variable, Value])[],
   tenant: string,
   action: string,
 ): WrittenQuestion {
-  const question = usualQuestion(tenant, action);
-  const given = (index: number) => (assignment.has(index) ? assignment.get(index) : variables[index]?.values[0]);
-  const absent = new Set<string | undefined>();
-  for (const [index, { term }] of variables.entries())
-    if (optionalRecords.has(term) && given(index) === undefined) absent.add(term);
-  for (const [index, variable] of variables.entries())
-    if (!absent.has(pathTo(variable.term)[0])) put(question, variable, given(index));
-  return question;
+  const absent = new Set(assigned.flatMap(([{ term }, value]) => (value === undefined ? [term] : [])));
+  return assigned.reduce(
+    (question, [variable, value]) => {
+      const [record = ""] = pathTo(variable.term);
+      return optionalRecords.has(record) && absent.has(record) ? question : withValue(question, variable, value);
+    },
+    usualQuestion(tenant, action),
+  );
 }
 
 /** The question with another value of one variable. */
-export function withValue(question: WrittenQuestion, variable: Variable, value: Value): WrittenQuestion {
-  const changed = structuredClone(question);
-  put(changed, variable, value);
-  return changed;
-}
-
-function put(question: WrittenQuestion, { term, member, isSet }: Variable, value: Value): void {
-  const [record = ""] = pathTo(term);
+export function withValue(question: WrittenQuestion, { term, member, isSet }: Variable, value: Value): WrittenQuestion {
+  const path = pathTo(term);
+  const [record = ""] = path;
   const usual = optionalRecords.get(record);
-  if (value !== undefined && usual !== undefined && !Object.hasOwn(question, record)) place(question, record, usual());
-  if (term === record && usual !== undefined) {
-    if (value === undefined) remove(question, term);
-  } else if (member !== undefined) {
-    const set = placed(question, term) as readonly string[] | undefined;
-    if (value === true) place(question, term, [...new Set([...(set ?? []), member])]);
-    else if (set !== undefined)
-      place(
-        question,
-        term,
-        set.filter((each) => each !== member),
-      );
-  } else if (value === undefined) remove(question, term);
-  else if (isSet !== true) place(question, term, value);
-  else if (placed(question, term) === undefined) place(question, term, []);
+  const isAdded = value !== undefined && usual !== undefined && !Object.hasOwn(question, record);
+  const asked = isAdded ? changed(question, [record], usual) : question;
+  if (term === record && usual !== undefined) return value === undefined ? changed(asked, path, undefined) : asked;
+  const set = valueIn(asked, path) as readonly string[] | undefined;
+  if (member !== undefined && value === true) return changed(asked, path, [...new Set([...(set ?? []), member])]);
+  if (member !== undefined)
+    return changed(
+      asked,
+      path,
+      set?.filter((each) => each !== member),
+    );
+  return changed(asked, path, value !== undefined && isSet === true ? (set ?? []) : value);
 }
 
 /** Optional records of a question, with unremarkable content. */
-const optionalRecords: ReadonlyMap<string, () => object> = new Map<string, () => object>([
-  ["registered", () => ({ resource: { kind: usualText } })],
-  ["on_behalf_of", () => ({ type: usualText, id: usualText })],
+const optionalRecords: ReadonlyMap<string, object> = new Map<string, object>([
+  ["registered", { resource: { kind: usualText } }],
+  ["on_behalf_of", { type: usualText, id: usualText }],
 ]);
 
 /** The set of obligations that the caller understands, which no policy reads. */
@@ -76,33 +68,9 @@ function pathTo(term: string): readonly string[] {
   return [...of.path.replace(/^context\./, "").split("."), ...(key === undefined ? [] : [key])];
 }
 
-/** Sets the named input in the question. */
-export function place(question: object, term: string, value: unknown): void {
-  const path = pathTo(term);
-  let at = question as Record<string, unknown>;
-  for (const name of path.slice(0, -1)) {
-    if (!Object.hasOwn(at, name))
-      Object.defineProperty(at, name, { value: {}, enumerable: true, configurable: true, writable: true });
-    at = at[name] as Record<string, unknown>;
-  }
-  // No name is special, not even `__proto__`.
-  Object.defineProperty(at, path.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
-}
-
-function remove(question: object, term: string): void {
-  const path = pathTo(term);
-  const owner = path.slice(0, -1).reduce<unknown>((at, name) => memberOf(at, name), question);
-  if (typeof owner === "object" && owner !== null) delete (owner as Record<string, unknown>)[path.at(-1) as string];
-}
-
-function memberOf(of: unknown, name: string): unknown {
-  return typeof of === "object" && of !== null && Object.hasOwn(of, name)
-    ? (of as Record<string, unknown>)[name]
-    : undefined;
-}
-
-function placed(question: object, term: string): unknown {
-  return pathTo(term).reduce<unknown>((at, name) => memberOf(at, name), question);
+/** The question with another value of the named input. */
+export function placed<Question>(question: Question, term: string, value: unknown): Question {
+  return changed(question, pathTo(term), value);
 }
 
 /** Converts the question for a bundle, with its declared attributes. Undefined if no request can ask it. */
@@ -152,7 +120,7 @@ export function simplified(question: WrittenQuestion, holds: (question: WrittenQ
   for (const path of pathsIn(question, [])) {
     if (path.length === 1 && needed.has(path[0] as string)) continue;
     for (const value of simplerThan(path, valueIn(simplest, path))) {
-      const simpler = changed(simplest, path, value) as WrittenQuestion;
+      const simpler = changed(simplest, path, value);
       if (isDeepStrictEqual(simpler, simplest) || !holds(simpler)) continue;
       simplest = simpler;
       break;
@@ -163,12 +131,14 @@ export function simplified(question: WrittenQuestion, holds: (question: WrittenQ
 
 /** The outer ones first. */
 function pathsIn(value: unknown, path: readonly string[]): readonly (readonly string[])[] {
-  const record = Array.isArray(value) ? {} : (recordOf(value) ?? {});
-  return Object.entries(record).flatMap(([name, member]) => [[...path, name], ...pathsIn(member, [...path, name])]);
+  return Object.entries(objectOf(value)).flatMap(([name, member]) => [
+    [...path, name],
+    ...pathsIn(member, [...path, name]),
+  ]);
 }
 
-function valueIn(from: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>((at, name) => memberOf(at, name), from);
+export function valueIn(from: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, name) => (isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined), from);
 }
 
 /** The simplest first: absent, unremarkable, then a part of a set. */
@@ -180,15 +150,14 @@ function simplerThan([first]: readonly string[], value: unknown): readonly unkno
   return [undefined];
 }
 
-function changed(from: unknown, [name, ...rest]: readonly string[], value: unknown): unknown {
-  if (name === undefined) return value;
-  const members = Object.entries(recordOf(from) ?? {}).flatMap(([own, member]) => {
-    const next = own === name ? changed(member, rest, value) : member;
-    return next === undefined ? [] : [[own, next] as const];
-  });
-  return Object.fromEntries(members);
-}
-
-function recordOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+/** The same with another value at the path, and the records on the way to it; undefined removes what is there. */
+function changed<Of>(from: Of, [name, ...rest]: readonly string[], value: unknown): Of {
+  if (name === undefined) return value as Of;
+  if (value === undefined && !isObject(from)) return from;
+  // No name is special in a map, not even `__proto__`.
+  const members = new Map<string, unknown>(Object.entries(objectOf(from)));
+  const member = changed(members.get(name), rest, value);
+  if (member === undefined) members.delete(name);
+  else members.set(name, member);
+  return Object.fromEntries(members) as Of;
 }

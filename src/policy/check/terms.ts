@@ -1,8 +1,10 @@
 /** Finds which inputs policies compare, and with which values: a few values of each then represent all. */
 import { parseJson } from "../../base/json.ts";
 import { type Expression, isExact, operandsOf, type Program } from "../evaluate/program.ts";
+import type { PolicyAction } from "../model/decision.ts";
 import type { EntityReference } from "../model/entities.ts";
 import type { Input, InputCatalogue } from "../model/inputs.ts";
+import { policyActions } from "../model/schema.ts";
 import type { CheckedPolicy } from "./check-set.ts";
 import { entityIds, entityUse, pathOf } from "./reads.ts";
 
@@ -321,13 +323,18 @@ export function nameOf({ term, member }: Variable): string {
   return JSON.stringify([term, member]);
 }
 
-/** Pseudorandom whole numbers below a limit, determined by the seed (mulberry32). */
-export function numbers(seed: number): (limit: number) => number {
+/** Pseudorandom draws, determined by the seed (mulberry32): whole numbers below a limit, items and actions. */
+export function draws(seed: number) {
   let state = seed;
-  return (limit) => {
+  const below = (limit: number): number => {
     state = (state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * limit);
   };
+  const pick = <Item>(from: readonly Item[]): Item => from[below(from.length)] as Item;
+  /** Mostly one that the scope of a policy admits. */
+  const pickAction = (admitted: ReadonlySet<PolicyAction> = new Set()): PolicyAction =>
+    pick(admitted.size === 0 || below(8) === 0 ? policyActions : [...admitted]);
+  return { below, pick, pickAction };
 }

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { askable, queryFor, simplified, understood, usualQuestion, withValue } from "../check/question.ts";
-import { type AskedVariable, comparisonsOf, merged, nameOf, numbers, variablesOf } from "../check/terms.ts";
+import { type AskedVariable, comparisonsOf, draws, merged, nameOf, variablesOf } from "../check/terms.ts";
 import { expressionText } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
@@ -229,14 +229,13 @@ function* samplesOf(
   groups: number,
   tests: readonly WrittenQuestion[],
 ): Generator<WrittenQuestion> {
-  const below = numbers(focus.length + groups);
-  const pick = <Item>(from: readonly Item[]): Item => from[below(from.length)] as Item;
+  const { below, pick, pickAction } = draws(focus.length + groups);
   const count = Math.min(samplesEach, Math.max(1, Math.floor(maxSamples / (Math.max(1, focus.length) * groups))));
   for (const [{ actions }, own] of focus) {
     const names = new Set(own.map(nameOf));
     const others = variables.filter((variable) => !names.has(nameOf(variable)));
     for (let number = 0; number < count; number++) {
-      const action = actions.size === 0 || below(8) === 0 ? pick(policyActions) : pick([...actions]);
+      const action = pickAction(actions);
       const isFromTest = tests.length > 0 && below(3) === 0;
       let question: WrittenQuestion = isFromTest ? { ...pick(tests), tenant, action } : usualQuestion(tenant, action);
       // Most questions should meet the policy; some are arbitrary.

@@ -2,7 +2,7 @@
 import { policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { queryFor, questionOf } from "../check/question.ts";
-import { comparisonsOf, merged, type Value, variablesOf } from "../check/terms.ts";
+import { comparisonsOf, merged, variablesOf } from "../check/terms.ts";
 import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { PreparedSet } from "../evaluate/prepared-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
@@ -43,8 +43,8 @@ function neverApplies(policy: CheckedPolicy, side: Side): boolean {
         return item;
       };
       const action = take([...policy.actions]);
-      const assignment = new Map<number, Value>(variables.map(({ values }, index) => [index, take(values)]));
-      const query = queryFor(side.bundle, questionOf(variables, assignment, "tenant", action));
+      const assigned = variables.map((variable) => [variable, take(variable.values)] as const);
+      const query = queryFor(side.bundle, questionOf(assigned, "tenant", action));
       if (query === undefined) return false;
       const { outcome, policies } = prepared.evaluate(build(query));
       if (outcome === "error" || policies.length > 0) return false;

@@ -6,9 +6,9 @@
 
 import canonicalize from "canonicalize";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { parseJson } from "../../base/json.ts";
+import { isObject, type JsonObject, objectOf, parseJson } from "../../base/json.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
-import { place } from "../check/question.ts";
+import { placed, valueIn } from "../check/question.ts";
 import { usualText } from "../check/terms.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";
@@ -215,8 +215,6 @@ function cedarText(text: string): string {
   return `"${escaped}"`;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
 /** Undefined if it does not have the schema's form. Entities that the solver made up are left out. */
 export function questionIn(
   { principal, context, entities }: Counterexample,
@@ -224,45 +222,28 @@ export function questionIn(
   usualTenant: string,
   catalogue: InputCatalogue,
 ): WrittenQuestion | undefined {
-  const known = new Map(
-    entities.flatMap((entity) => {
-      const { uid, attrs, tags } = asObject(entity) ?? {};
-      return uid === undefined
-        ? []
-        : [[keyOf(uid), { attrs: asObject(attrs) ?? {}, tags: asObject(tags) ?? {} }] as const];
-    }),
-  );
-  const caller = known.get(keyOf(principal))?.attrs;
-  const asked = asObject(context);
-  if (caller === undefined || asked === undefined) return undefined;
-  const question = { tenant: usualTenant, principal: {}, action, claimed: {} };
+  const given = entities.map(objectOf).filter(({ uid }) => uid !== undefined);
+  const known = new Map(given.map((entity) => [keyOf(entity.uid), entity]));
+  const caller = known.get(keyOf(principal));
+  if (caller === undefined || !isObject(context)) return undefined;
+  let question: WrittenQuestion = { tenant: usualTenant, principal: {}, action, claimed: {} };
   for (const { name, kind, path } of catalogue.inputs) {
-    const value = valueAt({ principal: caller, context: asked }, path);
+    const value = valueIn({ principal: objectOf(caller.attrs), context }, path.split("."));
     if (value === undefined || kind === "record") continue;
-    place(question, name, kind === "tags" ? (known.get(keyOf(value))?.tags ?? {}) : value);
+    question = placed(question, name, kind === "tags" ? objectOf(known.get(keyOf(value))?.tags) : value);
   }
   // The solver does not know the rules for ids.
-  const { principal_id: id } = question.principal as { readonly principal_id?: unknown };
-  if (typeof id !== "string" || parsePrincipalId(id) === undefined) place(question, "caller.principal_id", usualText);
-  if (typeof question.tenant !== "string" || parseTenantId(question.tenant) === undefined)
-    question.tenant = usualTenant;
-  return question;
+  const { principal_id: id } = question.principal;
+  if (typeof id !== "string" || parsePrincipalId(id) === undefined)
+    question = placed(question, "caller.principal_id", usualText);
+  const isTenant = typeof question.tenant === "string" && parseTenantId(question.tenant) !== undefined;
+  return isTenant ? question : { ...question, tenant: usualTenant };
 }
 
 /** `{ "type", "id" }`, or the same within the only member `__entity`. */
 function keyOf(uid: unknown): string {
-  const { __entity, type, id } = (asObject(uid) ?? {}) as Json;
+  const { __entity, type, id } = objectOf(uid);
   return __entity === undefined ? JSON.stringify([type, id]) : keyOf(__entity);
-}
-
-function valueAt(from: Json, path: string): unknown {
-  let at: unknown = from;
-  for (const name of path.split(".")) {
-    const record = asObject(at);
-    if (record === undefined || !Object.hasOwn(record, name)) return undefined;
-    at = record[name];
-  }
-  return at;
 }
 
 // Protocol of the prover: JSON on its standard input, JSON lines on its standard output.
@@ -323,7 +304,7 @@ export interface ProverHead {
 
 /** Undefined if the line is not a head. */
 export function parseHead(line: string): ProverHead | undefined {
-  const { cedar, solver, problem } = parseObject(line) ?? {};
+  const { cedar, solver, problem } = parseObject(line);
   if (typeof cedar !== "string") return undefined;
   if (typeof solver === "string") return { cedar, solver };
   return typeof problem === "string" ? { cedar, problem } : undefined;
@@ -331,25 +312,20 @@ export function parseHead(line: string): ProverHead | undefined {
 
 /** Undefined if the line is not an answer: an unrecognized line is never a proof. */
 export function parseAnswer(line: string): ProverAnswer | undefined {
-  const answer = parseObject(line) ?? {};
+  const answer = parseObject(line);
   if (Object.keys(answer).length !== 1) return undefined;
   const { equal, undecided, counterexample } = answer;
   if (equal === true) return { equal };
   if (typeof undecided === "string") return { undecided };
-  const { principal, context, entities } = asObject(counterexample) ?? {};
+  const { principal, context, entities } = objectOf(counterexample);
   return Array.isArray(entities) ? { counterexample: { principal, context, entities } } : undefined;
 }
 
-function parseObject(line: string): Readonly<Record<string, unknown>> | undefined {
+/** An empty object for any other line. */
+function parseObject(line: string): JsonObject {
   try {
-    return asObject(parseJson(line));
+    return objectOf(parseJson(line));
   } catch {
-    return undefined;
+    return {};
   }
-}
-
-function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as Readonly<Record<string, unknown>>)
-    : undefined;
 }

@@ -1,5 +1,6 @@
 /** The inputs that the policies of a bundle can read: those of the table, and the declared ones. */
 import type { AttributeDeclarations, Caller } from "../../base/caller.ts";
+import { isObject } from "../../base/json.ts";
 import type { PolicyQuery } from "./decision.ts";
 import { type DeclaredEntities, type EntityReference, entityReferences } from "./entities.ts";
 import {
@@ -249,7 +250,7 @@ const checks: Readonly<Record<InputKind, (value: unknown) => boolean>> = {
   whole_number: isLong,
   yes_no: (value) => typeof value === "boolean",
   tags: areTags,
-  record: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+  record: isObject,
 };
 
 /** A lone surrogate cannot be written as UTF-8. */
@@ -264,7 +265,7 @@ function areTexts(values: unknown): boolean {
 }
 
 function areTags(tags: unknown): boolean {
-  if (typeof tags !== "object" || tags === null || Array.isArray(tags)) return false;
+  if (!isObject(tags)) return false;
   for (const [key, value] of Object.entries(tags)) if (!isText(key) || !isText(value)) return false;
   return true;
 }

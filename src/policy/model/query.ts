@@ -6,6 +6,7 @@
 import { parseDocument } from "yaml";
 import { type AttributeValues, anyAttributeValue, type Caller } from "../../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
+import { isObject } from "../../base/json.ts";
 import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
 import {
   claimedRows,
@@ -157,12 +158,11 @@ function parseTags(value: unknown, what: string): Readonly<Record<string, string
 type Members = Readonly<Record<string, unknown>>;
 
 export function members(value: unknown, what: string, known?: readonly string[]): Members {
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new RangeError(`${what} must be a map`);
+  if (!isObject(value)) throw new RangeError(`${what} must be a map`);
   const unknown = Object.keys(value).find((name) => known !== undefined && !known.includes(name));
   if (unknown !== undefined)
     throw new RangeError(`${what} has an unknown member ${unknown}; known: ${known?.join(", ")}`);
-  return value as Members;
+  return value;
 }
 
 export function string(value: unknown, what: string): string {

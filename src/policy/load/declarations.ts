@@ -8,16 +8,11 @@
  *
  * Without `claim` it is the attribute's own name; without `required` it is false.
  */
-import { isScalar, isSeq, type Node } from "yaml";
-import {
-  type AttributeDeclaration,
-  type AttributeDeclarations,
-  type AttributeType,
-  attributeTypes,
-} from "../../base/caller.ts";
+import type { Node } from "yaml";
+import { type AttributeDeclaration, type AttributeDeclarations, attributeTypes } from "../../base/caller.ts";
 import { type DeclaredEntities, referenceKinds } from "../model/entities.ts";
 import { principalMembers } from "../model/inputs.ts";
-import type { ManifestReader } from "./manifest-reader.ts";
+import { type ManifestNode, type ManifestReader, textOf, textsOf, wordOf } from "./manifest-reader.ts";
 
 const maximumAttributes = 32;
 const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
@@ -28,10 +23,7 @@ const maximumClaimName = 256;
 const reservedWords: readonly string[] = ["true", "false", "if", "then", "else", "in", "is", "like", "has"];
 
 /** Undefined without a declaration, and, after reporting a problem, if it is invalid. */
-export function readCallerAttributes(
-  reader: ManifestReader,
-  node: Node | null | undefined,
-): AttributeDeclarations | undefined {
+export function readCallerAttributes(reader: ManifestReader, node: ManifestNode): AttributeDeclarations | undefined {
   if (node === undefined) return undefined;
   const what = "caller_attributes";
   const members = [...reader.members(node, what)];
@@ -54,13 +46,12 @@ function readDeclaration(
   name: string,
   what: string,
 ): AttributeDeclaration | undefined {
-  const members = reader.members(node, what);
-  reader.refuseUnknown(members, ["type", "claim", "required"], what);
-  const type = wordOf(attributeTypes, members.get("type")) as AttributeType | undefined;
+  const members = reader.members(node, what, ["type", "claim", "required"]);
+  const type = wordOf(attributeTypes, members.get("type"));
   if (type === undefined) {
     reader.problem(members.get("type") ?? node, `${what}.type must be one of ${attributeTypes.join(", ")}`);
   }
-  const isRequired = members.has("required") ? wordOf(booleans, members.get("required")) : "false";
+  const isRequired = members.has("required") ? wordOf(["true", "false"], members.get("required")) : "false";
   if (isRequired === undefined) reader.problem(members.get("required"), `${what}.required must be true or false`);
   const claim = members.has("claim") ? claimPath(members.get("claim")) : [name];
   if (claim === undefined) {
@@ -71,18 +62,8 @@ function readDeclaration(
   return { type, claim, required: isRequired === "true" };
 }
 
-const booleans = ["true", "false"] as const;
-
-function wordOf<T extends string>(words: readonly T[], node: Node | null | undefined): T | undefined {
-  return words.find((word) => isScalar(node) && node.value === word);
-}
-
-function claimPath(node: Node | null | undefined): readonly string[] | undefined {
-  const names = isSeq(node)
-    ? node.items.map((item) => (isScalar(item) ? String(item.value) : ""))
-    : isScalar(node)
-      ? String(node.value).split(".")
-      : [];
+function claimPath(node: ManifestNode): readonly string[] | undefined {
+  const names = textsOf(node) ?? textOf(node).split(".");
   const isPath = names.length > 0 && names.length <= maximumDepth;
   return isPath && names.every((name) => name.length > 0 && name.length <= maximumClaimName) ? names : undefined;
 }
@@ -109,21 +90,17 @@ const filePattern = /^[A-Za-z0-9][\w.-]{0,127}$/;
 const typePattern = /^[A-Za-z_]\w*(?:::[A-Za-z_]\w*)+$/;
 
 /** Undefined without a declaration, and, after reporting a problem, if it is invalid. */
-export function readDeclaredEntities(
-  reader: ManifestReader,
-  node: Node | null | undefined,
-): EntitiesMember | undefined {
+export function readDeclaredEntities(reader: ManifestReader, node: ManifestNode): EntitiesMember | undefined {
   if (node === undefined) return undefined;
   const before = reader.problems.length;
-  const members = reader.members(node, "entities");
-  reader.refuseUnknown(members, ["schema", "files", ...referenceKinds], "entities");
+  const members = reader.members(node, "entities", ["schema", "files", ...referenceKinds]);
   const schemaFile = textOf(members.get("schema"));
   if (!filePattern.test(schemaFile) || !/\.cedarschema$/.test(schemaFile) || schemaFile === "schema.cedarschema") {
     const hint = "a file beside the manifest, such as org.cedarschema; schema.cedarschema is the copy of the service's";
     reader.problem(members.get("schema") ?? node, "entities.schema must name a *.cedarschema file", hint);
   }
   const list = members.get("files");
-  const files = isSeq(list) ? list.items.map(textOf) : [];
+  const files = textsOf(list) ?? [];
   const isGood = (name: string) => filePattern.test(name) && name.endsWith(".json") && name !== "manifest.json";
   if (files.length === 0 || files.length > maximumFiles || !files.every(isGood) || new Set(files).size < files.length) {
     const hint = `1 to ${maximumFiles} files beside the manifest, each once`;
@@ -140,8 +117,4 @@ export function readDeclaredEntities(
   return reader.problems.length > before
     ? undefined
     : { schemaFile, files, references: Object.fromEntries(references) };
-}
-
-function textOf(node: unknown): string {
-  return isScalar(node) ? String(node.value) : "";
 }

@@ -1,11 +1,29 @@
 /** Reads a manifest's YAML: every scalar is text, every problem has its line. */
-import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
+import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from "yaml";
 import type { PolicyProblem } from "../model/problem.ts";
 
 /** Set names are folder names: no separator, not hidden, no parent folder. */
 const setNamePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 /** Folder of the expected decisions; not a set. */
 export const testsFolder = "tests";
+
+/** Undefined for an absent member, null for one without a value. */
+export type ManifestNode = Node | null | undefined;
+
+/** Text of a scalar; empty for any other node. */
+export function textOf(node: unknown): string {
+  return isScalar(node) ? String(node.value) : "";
+}
+
+/** Texts of a list, empty ones among them; undefined for any other node. */
+export function textsOf(node: ManifestNode): readonly string[] | undefined {
+  return isSeq(node) ? node.items.map(textOf) : undefined;
+}
+
+/** The word that the node is; undefined if it is none of them. */
+export function wordOf<Word extends string>(words: readonly Word[], node: ManifestNode): Word | undefined {
+  return words.find((word) => isScalar(node) && node.value === word);
+}
 
 /** A YAML document whose scalars are all text, and the problems found in it so far. */
 export class ManifestReader {
@@ -28,7 +46,7 @@ export class ManifestReader {
     return { line, column };
   }
 
-  problem(node: Node | null | undefined, message: string, hint?: string): void {
+  problem(node: ManifestNode, message: string, hint?: string): void {
     const offset = node?.range?.[0];
     this.problems.push({
       file: this.#file,
@@ -38,26 +56,25 @@ export class ManifestReader {
     });
   }
 
-  /** Members of a map by name; none, after reporting a problem, if the node is not a map. */
-  members(node: unknown, what: string): ReadonlyMap<string, Node | null> {
+  /**
+   * Members of a map by name; none, after reporting a problem, if the node is not a map.
+   * @param known names that they may have; any if absent
+   */
+  members(node: ManifestNode, what: string, known?: readonly string[]): ReadonlyMap<string, Node | null> {
     if (!isMap(node)) {
-      this.problem(node as Node | null | undefined, `${what} must be a map`);
+      this.problem(node, `${what} must be a map`);
       return new Map();
     }
-    return new Map(
-      node.items.map(({ key, value }) => [isScalar(key) ? String(key.value) : "", value as Node | null] as const),
-    );
-  }
-
-  refuseUnknown(members: ReadonlyMap<string, Node | null>, known: readonly string[], what: string): void {
-    for (const [name, node] of members) {
-      if (!known.includes(name))
-        this.problem(node, `${what} has an unknown member ${name}`, `known: ${known.join(", ")}`);
+    const members = new Map(node.items.map(({ key, value }) => [textOf(key), value as Node | null] as const));
+    for (const [name, member] of members) {
+      if (known?.includes(name) === false)
+        this.problem(member, `${what} has an unknown member ${name}`, `known: ${known.join(", ")}`);
     }
+    return members;
   }
 
-  setName(node: Node | null | undefined, what: string): string | undefined {
-    const name = isScalar(node) ? String(node.value) : "";
+  setName(node: ManifestNode, what: string): string | undefined {
+    const name = textOf(node);
     if (setNamePattern.test(name) && name !== testsFolder) return name;
     this.problem(
       node,
@@ -68,7 +85,7 @@ export class ManifestReader {
   }
 
   /** Applies a parser that throws a RangeError to the node's text. */
-  parse(node: Node | null | undefined, what: string, apply: (text: string) => void): void {
+  parse(node: ManifestNode, what: string, apply: (text: string) => void): void {
     try {
       if (!isScalar(node)) throw new RangeError("be text");
       apply(String(node.value));

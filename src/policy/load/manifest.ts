@@ -22,7 +22,7 @@
  *
  * Without `*`, every question of a tenant that is not named is denied.
  */
-import { isScalar, isSeq, type Node } from "yaml";
+import type { Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
 import {
@@ -42,7 +42,7 @@ import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
 import type { PolicyProblem } from "../model/problem.ts";
 import { policyActions } from "../model/schema.ts";
 import { type EntitiesMember, readCallerAttributes, readDeclaredEntities } from "./declarations.ts";
-import { ManifestReader } from "./manifest-reader.ts";
+import { type ManifestNode, ManifestReader, textsOf, wordOf } from "./manifest-reader.ts";
 
 /** Content of a manifest, with its guidance merged over the defaults. */
 interface Manifest {
@@ -77,11 +77,9 @@ export function parseManifest(
   supportedProfiles: readonly ArtifactProfile[],
 ): { readonly manifest: Manifest; readonly problems: readonly PolicyProblem[] } {
   const reader = new ManifestReader(file, text);
-  const top = reader.members(reader.document.contents, "the manifest");
-  const known = [
+  const top = reader.members(reader.document.contents, "the manifest", [
     ...["platform", "tenants", "guidance", "strictness", "caller_attributes", "disclosable", "actions", "entities"],
-  ];
-  reader.refuseUnknown(top, known, "the manifest");
+  ]);
   const strictness = { ...readStrictness(reader, top.get("strictness")), artifact_profile: profileStrictness };
   const rules: AnnotationRules = { supportedProfiles, strictness };
   const callerAttributes = readCallerAttributes(reader, top.get("caller_attributes"));
@@ -106,7 +104,7 @@ export function parseManifest(
   return { manifest, problems: reader.problems };
 }
 
-function readTenants(reader: ManifestReader, node: Node | null | undefined): Manifest["tenants"] {
+function readTenants(reader: ManifestReader, node: ManifestNode): Manifest["tenants"] {
   const tenants: Record<string, string> = {};
   for (const [tenant, value] of reader.members(node, "tenants")) {
     if (tenant !== otherTenants && parseTenantId(tenant) === undefined) {
@@ -121,12 +119,12 @@ function readTenants(reader: ManifestReader, node: Node | null | undefined): Man
 
 function readDisclosable(
   reader: ManifestReader,
-  node: Node | null | undefined,
+  node: ManifestNode,
   declared: DeclaredInputs,
 ): readonly string[] | undefined {
   if (node === undefined) return undefined;
   const catalogue = inputCatalogue(declared);
-  const items = isSeq(node) ? node.items.map((item) => (isScalar(item) ? String(item.value) : "")) : [""];
+  const items = textsOf(node) ?? [""];
   const unknown = items.filter((item) => scalarInput(`registered.${item}`, catalogue) === undefined);
   for (const item of unknown) {
     const hint = "a list of what policies read under context.registered, such as resource.id or attributes.owner";
@@ -136,10 +134,10 @@ function readDisclosable(
 }
 
 /** The service's own action names cannot be mapped. */
-function readActions(reader: ManifestReader, node: Node | null | undefined): Manifest["actions"] {
+function readActions(reader: ManifestReader, node: ManifestNode): Manifest["actions"] {
   if (node === undefined) return undefined;
   const actions = [...reader.members(node, "actions")].flatMap(([name, value]) => {
-    const action = policyActions.find((known) => isScalar(value) && value.value === known);
+    const action = wordOf(policyActions, value);
     if (action === undefined) reader.problem(value, `actions.${name} must be one of ${policyActions.join(", ")}`);
     const isTaken = policyActions.some((known) => known === name) || name.length < 1 || name.length > 256;
     if (isTaken)
@@ -149,15 +147,14 @@ function readActions(reader: ManifestReader, node: Node | null | undefined): Man
   return actions.length === 0 ? undefined : Object.fromEntries(actions.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function readStrictness(reader: ManifestReader, node: Node | null | undefined): StrictnessOrders {
+function readStrictness(reader: ManifestReader, node: ManifestNode): StrictnessOrders {
   const orders: Partial<Record<ScalarName, readonly string[]>> = {};
   if (node === undefined) return orders;
-  const members = reader.members(node, "strictness");
-  reader.refuseUnknown(members, orderableNames, "strictness");
+  const members = reader.members(node, "strictness", orderableNames);
   for (const name of orderableNames) {
     const value = members.get(name);
     if (value === undefined) continue;
-    const items = isSeq(value) ? value.items.map((item) => (isScalar(item) ? String(item.value) : "")) : [];
+    const items = textsOf(value) ?? [];
     if (items.length < 2 || new Set(items).size < items.length || !items.every(isWord)) {
       reader.problem(value, `strictness.${name} must list at least two different words, the strictest last`);
     } else orders[name] = items;
@@ -171,14 +168,10 @@ function isWord(item: string): boolean {
 
 type Guidance = { -readonly [Name in keyof GuidanceDefaults]: GuidanceDefaults[Name] };
 
-function readGuidance(reader: ManifestReader, node: Node | null | undefined, rules: AnnotationRules): GuidanceDefaults {
+function readGuidance(reader: ManifestReader, node: ManifestNode, rules: AnnotationRules): GuidanceDefaults {
   const guidance: Guidance = { ...guidanceDefaults };
-  const members = node === undefined ? new Map<string, Node | null>() : reader.members(node, "guidance");
-  reader.refuseUnknown(
-    members,
-    [...modeNames, "artifact_profile", "key_strategy", "bind_policy_to", "key_transport"],
-    "guidance",
-  );
+  const known = [...modeNames, "artifact_profile", "key_strategy", "bind_policy_to", "key_transport"];
+  const members = node === undefined ? new Map<string, Node | null>() : reader.members(node, "guidance", known);
   // If apply throws, the default stays.
   const read = (name: string, apply: (text: string) => void): void => {
     if (members.has(name)) reader.parse(members.get(name), `guidance.${name}`, apply);
@@ -211,10 +204,9 @@ function readGuidance(reader: ManifestReader, node: Node | null | undefined, rul
   return guidance;
 }
 
-function readTransports(reader: ManifestReader, node: Node | null | undefined): GuidanceDefaults["key_transport"] {
+function readTransports(reader: ManifestReader, node: ManifestNode): GuidanceDefaults["key_transport"] {
   const transports: Partial<Record<ArtifactProfile, KeyTransportChoice>> = {};
-  const members = reader.members(node, "guidance.key_transport");
-  reader.refuseUnknown(members, artifactProfiles, "guidance.key_transport");
+  const members = reader.members(node, "guidance.key_transport", artifactProfiles);
   for (const profile of artifactProfiles) {
     if (!members.has(profile)) continue;
     reader.parse(members.get(profile), `guidance.key_transport.${profile}`, (text) => {

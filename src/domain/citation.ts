@@ -7,6 +7,7 @@ import { type ArtifactProfile, type EvidenceEventType, evaluationPath } from "..
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { reliedOnIds } from "../ledger/search/summary.ts";
+import type { PolicyAction } from "../policy/model/decision.ts";
 import { type RecordingLedger, servedOperation } from "./deployment.ts";
 import { routePath } from "./routes.ts";
 
@@ -73,7 +74,8 @@ function compare(rules: CitationRules, caller: Caller, citing: Citing, decision:
   if (citing.operation === "deny") {
     if (!isDenial) return "mismatch";
   } else {
-    if (operationOf(decision) !== citing.operation) return "mismatch";
+    // On every route, a rewrap serves one, of a key or of data.
+    if (servedOperation[decision.request.operation as PolicyAction] !== citing.operation) return "mismatch";
     if (isDenial) return "denied";
   }
   // While the newest record is ahead of the clock, the log's time stands still; the id has the clock's time.
@@ -94,17 +96,6 @@ function isSameProfile({ artifact_profile }: Citing, decision: StoredRecord): bo
   const tellsNone = decision.route === routePath("policy-resolve") || decision.route === evaluationPath;
   if (artifact_profile === undefined || tellsNone) return true;
   return guidanceOf(decision).artifact_profile === artifact_profile;
-}
-
-/** The protection operation of the decision, on any route. */
-function operationOf(decision: StoredRecord): JsonValue | undefined {
-  const { operation } = decision.request;
-  if (decision.route === evaluationPath && operation === "rewrapKey") return servedOperation.rewrap;
-  const isOfKeys = decision.route === evaluationPath && (operation === "wrap" || operation === "unwrap");
-  if (decision.route !== routePath("key-access-plan") && !isOfKeys) return operation;
-  return operation === "wrap" || operation === "unwrap" || operation === "rewrap"
-    ? servedOperation[operation]
-    : undefined;
 }
 
 function guidanceOf(decision: StoredRecord): JsonObject {

@@ -2,8 +2,9 @@
 import type { Clock } from "../base/clock.ts";
 import { invalidRequests, type Violation } from "../base/errors.ts";
 import type { RandomFill, TenantId } from "../base/ids.ts";
-import type { ArtifactProfile, KeyAccessOperation, ProtectionOperation } from "../base/vocabulary.ts";
+import type { ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
+import type { PolicyAction } from "../policy/model/decision.ts";
 import type { LivePlatform } from "./platform-domains.ts";
 import type { ScopeTable } from "./routes.ts";
 
@@ -35,13 +36,16 @@ export interface DomainDependencies {
 // Checks of what a deployment supports.
 
 /**
- * The protection operation that a key operation serves: a key is wrapped to protect, unwrapped to access. It decides
+ * The protection operation that an operation is or serves: a key is wrapped to protect, unwrapped to access. It decides
  * which key operations a deployment supports, and which decisions may be cited.
  */
-export const servedOperation: Readonly<Record<KeyAccessOperation, ProtectionOperation>> = {
+export const servedOperation: Readonly<Record<PolicyAction, ProtectionOperation>> = {
+  protect: "protect",
+  access: "access",
+  rewrap: "rewrap",
   wrap: "protect",
   unwrap: "access",
-  rewrap: "rewrap",
+  rewrapKey: "rewrap",
 };
 
 export function operationViolations(deployment: Deployment, operation: ProtectionOperation): readonly Violation[] {

@@ -4,9 +4,7 @@ import type { Caller } from "../base/caller.ts";
 import { invalidRequest, invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
 import { isObject, type JsonObject, type JsonValue } from "../base/json.ts";
 import { parseDecimal } from "../base/text-forms.ts";
-import type { ProtectionOperation } from "../base/vocabulary.ts";
 import { canonicalText } from "../ledger/record/canonical.ts";
-import type { PolicyAction } from "../policy/model/decision.ts";
 import { policyActions } from "../policy/model/schema.ts";
 import { type BulkCall, type BulkLedger, handleAll, type StopRule } from "./bulk.ts";
 import { type Decided, type DecisionDependencies, decide, scopedRoute } from "./decision.ts";
@@ -123,7 +121,7 @@ export function createEvaluations(dependencies: EvaluationDependencies) {
     actionNames(): readonly string[] {
       const isSupported = (name: string) => {
         const operation = actionOf(name);
-        return operation !== undefined && operationViolations(deployment, protectionOf(operation)).length === 0;
+        return operation !== undefined && operationViolations(deployment, servedOperation[operation]).length === 0;
       };
       return [...policyActions, ...engine.actionNames].filter(isSupported);
     },
@@ -138,21 +136,12 @@ function unsupported(deployment: Deployment, request: EvaluationRequest): readon
     ...keyReferenceViolations(deployment, key_reference),
   ];
   return [
-    ...operationViolations(deployment, protectionOf(operation)).map((violation) => ({
+    ...operationViolations(deployment, servedOperation[operation]).map((violation) => ({
       ...violation,
       field: "action.name",
     })),
     ...ofResource.map((violation) => ({ ...violation, field: `resource.properties.${violation.field}` })),
   ];
-}
-
-/** The operation that must be supported for the action. */
-function protectionOf(action: PolicyAction): ProtectionOperation {
-  return action === "rewrapKey" ? "rewrap" : isKeyOperation(action) ? servedOperation[action] : action;
-}
-
-function isKeyOperation(operation: PolicyAction): operation is "wrap" | "unwrap" {
-  return operation === "wrap" || operation === "unwrap";
 }
 
 // Questions of a search (AuthZEN Authorization API 1.0, Search APIs). Policies do not list the principals that they

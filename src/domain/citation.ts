@@ -8,7 +8,7 @@ import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { reliedOnIds } from "../ledger/search/summary.ts";
 import type { PolicyAction } from "../policy/model/decision.ts";
-import { type RecordingLedger, servedOperation } from "./deployment.ts";
+import { type DomainDependencies, servedOperation } from "./deployment.ts";
 import { routePath } from "./routes.ts";
 
 /** Recorded with the registration or event; lineage counts only `matched`. `erased`: nothing can be checked. */
@@ -30,11 +30,7 @@ export interface Citing {
   readonly operation: EvidenceEventType;
 }
 
-interface CitationRules {
-  readonly ledger: RecordingLedger;
-  readonly nowMs: number;
-  readonly maxAgeSeconds: number;
-}
+type Checking = Pick<DomainDependencies, "deployment" | "ledger" | "clock">;
 
 /**
  * Looks up the cited decision and compares. A decision of another tenant is `unknown`, exactly like one that does not
@@ -43,14 +39,14 @@ interface CitationRules {
  *
  * @throws ServiceError `store_unavailable`
  */
-export async function cite(rules: CitationRules, caller: Caller, citing: Citing, span?: Span): Promise<Citation> {
+export async function cite(checking: Checking, caller: Caller, citing: Citing, span?: Span): Promise<Citation> {
   if (citing.decision_id === undefined) return { result: "none" };
   const id = parseRecordId(citing.decision_id);
   const found =
-    id === undefined ? "unknown" : await traced(span, "ledger.find", () => rules.ledger.find(caller.tenantId, id));
+    id === undefined ? "unknown" : await traced(span, "ledger.find", () => checking.ledger.find(caller.tenantId, id));
   if (found === "erased") return { result: "erased" };
   if (found === "unknown" || found.kind !== "decision") return { result: "unknown" };
-  const result = compare(rules, caller, citing, found);
+  const result = compare(checking, caller, citing, found);
   if (result !== "matched") return { result };
   const evidenceExpected = texts(guidanceOf(found).evidence_expected);
   const rewraps = citing.operation === "rewrap" ? rewrappedBy(found) : undefined;
@@ -67,7 +63,12 @@ function rewrappedBy({ request, outcome }: StoredRecord): readonly string[] {
   return names.length < 2 || (reliedOnIds(outcome)?.length ?? 0) > 0 ? names : [];
 }
 
-function compare(rules: CitationRules, caller: Caller, citing: Citing, decision: StoredRecord): CitationResult {
+function compare(
+  { deployment, clock }: Checking,
+  caller: Caller,
+  citing: Citing,
+  decision: StoredRecord,
+): CitationResult {
   const isOwn = decision.caller.principal_id === caller.principalId && !Object.hasOwn(decision.request, "on_behalf_of");
   if (!isOwn || !isSameResource(citing, decision) || !isSameProfile(citing, decision)) return "mismatch";
   const isDenial = decision.outcome.allow !== true;
@@ -79,8 +80,8 @@ function compare(rules: CitationRules, caller: Caller, citing: Citing, decision:
     if (isDenial) return "denied";
   }
   // While the newest record is ahead of the clock, the log's time stands still; the id has the clock's time.
-  const ageMs = rules.nowMs - Math.min(Date.parse(decision.recorded_at), recordIdTimeMs(decision.record_id));
-  return ageMs > rules.maxAgeSeconds * 1000 ? "expired" : "matched";
+  const ageMs = clock.now() - Math.min(Date.parse(decision.recorded_at), recordIdTimeMs(decision.record_id));
+  return ageMs > deployment.decisionMaxAgeSeconds * 1000 ? "expired" : "matched";
 }
 
 function isSameResource({ resource }: Citing, decision: StoredRecord): boolean {

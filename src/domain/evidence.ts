@@ -1,13 +1,12 @@
 /** Answer of `evidence`. An event is never lost: it is recorded as sent, whether or not its citation matches. */
 import type { Violation } from "../base/errors.ts";
-import { newRecordId } from "../base/ids.ts";
 import { isZeroTime, parseTimestamp } from "../base/text-forms.ts";
 import { eventOutcome } from "../base/vocabulary.ts";
 import { cidWarnings, citationWarnings, digestWarnings, plaintextTransport, warnings } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
 import { type DomainDependencies, profileViolations, refuseViolations } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
-import { appendOnce, type CallIdentity, newRecord } from "./record.ts";
+import { appendOnce, type CallIdentity } from "./record.ts";
 import { type EvidenceRequest, summarize } from "./requests.ts";
 
 const futureToleranceMs = 5 * 60_000;
@@ -33,11 +32,8 @@ export type EvidenceAnswer = Awaited<ReturnType<typeof recordEvidence>>;
  * @throws ServiceError `idempotency_conflict`, `invalid_request` if `occurred_at` is not an RFC 3339 timestamp or the
  *   profile is not supported, `store_unavailable`
  */
-export async function recordEvidence(
-  { deployment, live, ledger, clock, random, observeEvidence }: DomainDependencies,
-  call: CallIdentity,
-  sent: EvidenceRequest,
-) {
+export async function recordEvidence(dependencies: DomainDependencies, call: CallIdentity, sent: EvidenceRequest) {
+  const { deployment, live, clock, observeEvidence } = dependencies;
   const occurredMs = sent.occurred_at === undefined ? undefined : parseTimestamp(sent.occurred_at);
   refuseViolations([
     ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
@@ -45,11 +41,8 @@ export async function recordEvidence(
   ]);
   const request = withoutZeroTime(sent, occurredMs);
   const isInFuture = occurredMs !== undefined && occurredMs - clock.now() > futureToleranceMs;
-  const rules = { ledger, maxAgeSeconds: deployment.decisionMaxAgeSeconds, nowMs: clock.now() };
-  const citation = await cite(rules, call.caller, { ...request, operation: request.event_type }, call.span);
-  const recordId = newRecordId(clock, random);
+  const citation = await cite(dependencies, call.caller, { ...request, operation: request.event_type }, call.span);
   const outcome = { accepted: true, citation: citation.result };
-  const record = newRecord("evidence", recordId, call, "evidence", request, outcome);
   const correlateBy = correlations(request, citation);
   const prepared = {
     requestSummary: summary(request),
@@ -72,8 +65,8 @@ export async function recordEvidence(
       ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
     ],
   };
-  const answering = { call, route: "evidence", record, payload: request, answer: prepared } as const;
-  const { answer, receipt } = await appendOnce(ledger, answering);
+  const recorded = { kind: "evidence", call, route: "evidence", request, outcome } as const;
+  const { answer, receipt } = await appendOnce(dependencies, { ...recorded, payload: request, answer: prepared });
   observeEvidence?.(call.caller.tenantId, citation.result === "matched");
   return { ...answer, ingestion: { ...answer.ingestion, receipt } };
 }

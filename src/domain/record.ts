@@ -1,6 +1,6 @@
 /** What the records of all answers have in common. */
 import type { Caller } from "../base/caller.ts";
-import type { RecordId, RequestId } from "../base/ids.ts";
+import { newRecordId, type RecordId, type RequestId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
@@ -8,7 +8,7 @@ import type { Appended } from "../ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../ledger/ports/record.ts";
 import { requestDigest } from "../ledger/record/record.ts";
 import type { PolicyDecision, PolicyQuery } from "../policy/model/decision.ts";
-import type { RecordingLedger } from "./deployment.ts";
+import type { DomainDependencies } from "./deployment.ts";
 import { type RecordedRoute, recordedPath, routePath } from "./routes.ts";
 
 export interface CallIdentity {
@@ -55,9 +55,11 @@ export function newRecord(
 
 /** One recorded answer without its receipt. */
 interface Answering<Answer> {
+  readonly kind: NewRecord["kind"];
   readonly call: CallIdentity;
   readonly route: SdkRoute;
-  readonly record: NewRecord;
+  readonly request: JsonObject;
+  readonly outcome: JsonObject;
   /** Two calls are the same if this is equal: the request as sent, in normal form. */
   readonly payload: JsonObject;
   /** Plain JSON data. */
@@ -65,18 +67,19 @@ interface Answering<Answer> {
 }
 
 /**
- * Appends the record and returns the answer; for a retry, the answer to the first call.
+ * Appends the record of a call and returns the answer; for a retry, the answer to the first call.
  *
  * @throws ServiceError `idempotency_conflict`, and what `Ledger.append` throws
  */
 export async function appendOnce<Answer extends object>(
-  ledger: RecordingLedger,
+  { ledger, clock, random }: Pick<DomainDependencies, "ledger" | "clock" | "random">,
   answering: Answering<Answer>,
 ): Promise<{ readonly answer: Answer; readonly receipt: Appended["receipt"] }> {
-  const { call, record, answer } = answering;
+  const { kind, call, route, request, outcome, answer } = answering;
+  const record = newRecord(kind, newRecordId(clock, random), call, route, request, outcome);
   const idempotency = idempotencyOf(answering);
   const { receipt, earlierAnswer } = await traced(call.span, "ledger.append", (span) =>
-    ledger.append({ ...record, ...(idempotency !== undefined && { idempotency }) }, span),
+    ledger.append(idempotency === undefined ? record : { ...record, idempotency }, span),
   );
   return { answer: (earlierAnswer as Answer | undefined) ?? answer, receipt };
 }

@@ -1,6 +1,6 @@
 /** Answer of `artifact-register`. */
 import { invalidRequest } from "../base/errors.ts";
-import { newRecordId, type TenantId } from "../base/ids.ts";
+import type { TenantId } from "../base/ids.ts";
 import { parseCid, rawCid } from "../ledger/artifacts/cid.ts";
 import { type HashName, hashOfDigest, isDigestOf } from "../ledger/artifacts/digest.ts";
 import { registeredNames } from "../ledger/artifacts/registrations.ts";
@@ -15,7 +15,7 @@ import {
 } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { ArtifactHasher } from "./ports.ts";
-import { appendOnce, type CallIdentity, newRecord } from "./record.ts";
+import { appendOnce, type CallIdentity } from "./record.ts";
 import { registeredBefore } from "./registered.ts";
 import { type RegistrationRequest, summarize } from "./requests.ts";
 
@@ -35,12 +35,13 @@ export interface RegistrationDependencies extends DomainDependencies {
  * @throws ServiceError `idempotency_conflict`, `invalid_request`, `overloaded` (too much to hash), `store_unavailable`
  */
 export async function registerArtifact(
-  { deployment, live, ledger, hasher, clock, random }: RegistrationDependencies,
+  dependencies: RegistrationDependencies,
   call: CallIdentity,
   sent: RegistrationRequest,
   objectBase64: string | undefined,
   signal: AbortSignal,
 ) {
+  const { deployment, live, ledger, hasher } = dependencies;
   refuseViolations([
     ...operationViolations(deployment, sent.operation),
     ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
@@ -52,9 +53,8 @@ export async function registerArtifact(
   const request = withSafeLocator(sent);
   const artifact_cid = derived?.cid ?? sent.artifact_cid;
   const names = registeredNames(request, { artifact_cid });
-  const rules = { ledger, maxAgeSeconds: deployment.decisionMaxAgeSeconds, nowMs: clock.now() };
   const [citation, before] = await Promise.all([
-    cite(rules, call.caller, sent, call.span),
+    cite(dependencies, call.caller, sent, call.span),
     registeredBefore(ledger, call, names),
   ]);
   const rewraps = names.filter((name) => citation.rewraps?.includes(name));
@@ -68,8 +68,6 @@ export async function registerArtifact(
     // Recorded here, because the decision may be erased before it is read.
     rewraps: rewraps.length > 0 ? rewraps : undefined,
   };
-  const recordId = newRecordId(clock, random);
-  const record = newRecord("registration", recordId, call, "artifact-register", request, outcome);
   const prepared = {
     requestSummary: summary(sent, derived),
     registration: registration(deployment.scopes.required("artifact-register"), sent, derived, citation),
@@ -78,8 +76,8 @@ export async function registerArtifact(
   };
   // The CID stands for the object.
   const payload = { ...sent, artifact_object: derived?.cid };
-  const answering = { call, route: "artifact-register", record, payload, answer: prepared } as const;
-  const { answer, receipt } = await appendOnce(ledger, answering);
+  const recorded = { kind: "registration", call, route: "artifact-register", request, outcome } as const;
+  const { answer, receipt } = await appendOnce(dependencies, { ...recorded, payload, answer: prepared });
   return { ...answer, registration: { ...answer.registration, receipt } };
 }
 

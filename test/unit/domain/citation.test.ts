@@ -109,12 +109,12 @@ const cases: readonly Case[] = [
 ];
 
 test.each(cases)("$name: $result", async ({ result, decision = {}, citing }) => {
-  const { dependencies, ledger, time } = createWorld();
+  const { dependencies, ledger, time } = createWorld({ decisionMaxAgeSeconds: 86_400 });
   const decisionId = newRecordId(dependencies.clock, dependencies.random);
   time.nowMs = startMs - (decision.ageMs ?? 0);
   await ledger.append(recordOf(decision, decisionId));
   time.nowMs = startMs;
-  const citation = await cite({ ledger, nowMs: startMs, maxAgeSeconds: 86_400 }, identity().caller, {
+  const citation = await cite(dependencies, identity().caller, {
     decision_id: decisionId,
     resource: described.resource,
     ...(citing ?? { operation: "protect", artifact_profile: "tdf" }),
@@ -125,13 +125,15 @@ test.each(cases)("$name: $result", async ({ result, decision = {}, citing }) => 
 });
 
 test("a decision is as old as its id says if its log's time was ahead", async () => {
-  const { dependencies, ledger, time } = createWorld();
+  const { dependencies, ledger, time } = createWorld({ decisionMaxAgeSeconds: 3_600 });
   const decisionId = newRecordId(dependencies.clock, dependencies.random);
   time.nowMs = startMs + day;
   await ledger.append(recordOf({}, decisionId));
   const citing: Citing = { decision_id: decisionId, resource: described.resource, operation: "protect" };
-  const resultAt = async (nowMs: number) =>
-    (await cite({ ledger, nowMs, maxAgeSeconds: 3_600 }, identity().caller, citing)).result;
+  const resultAt = async (nowMs: number) => {
+    time.nowMs = nowMs;
+    return (await cite(dependencies, identity().caller, citing)).result;
+  };
   expect(await resultAt(startMs + 3_600_000)).toBe("matched");
   expect(await resultAt(startMs + 3_600_001)).toBe("expired");
 });
@@ -139,23 +141,21 @@ test("a decision is as old as its id says if its log's time was ahead", async ()
 test.each(["not-an-id", "", "018F0000-0000-7000-8000-000000000000", "018f0000-0000-4000-8000-000000000000"])(
   "%j is unknown, and the store is not asked",
   async (id) => {
-    const { ledger } = createWorld();
-    const rules = { ledger, nowMs: startMs, maxAgeSeconds: 86_400 };
+    const { dependencies, ledger } = createWorld();
     const citing: Citing = { decision_id: id, resource: described.resource, operation: "protect" };
-    expect(await cite(rules, identity().caller, citing)).toEqual({ result: "unknown" });
+    expect(await cite(dependencies, identity().caller, citing)).toEqual({ result: "unknown" });
     expect(ledger.finds).toBe(0);
   },
 );
 
 test("nothing cited is none; an erased decision is erased", async () => {
   const { dependencies, ledger } = createWorld();
-  const rules = { ledger, nowMs: startMs, maxAgeSeconds: 86_400 };
   const { caller } = identity();
   const citing: Citing = { resource: described.resource, operation: "protect" };
-  expect(await cite(rules, caller, citing)).toEqual({ result: "none" });
+  expect(await cite(dependencies, caller, citing)).toEqual({ result: "none" });
   const id = newRecordId(dependencies.clock, dependencies.random);
   ledger.stored.set(`${caller.tenantId} ${id}`, "erased");
-  expect(await cite(rules, caller, { ...citing, decision_id: id })).toEqual({ result: "erased" });
+  expect(await cite(dependencies, caller, { ...citing, decision_id: id })).toEqual({ result: "erased" });
 });
 
 function recordOf(decision: Decision, id: RecordId) {

@@ -4,9 +4,7 @@
  */
 import { type Reason, ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
-import type { Appended, RecordGroup, ShownOfRecord } from "../ledger/ports/ledger.ts";
-import type { NewRecord, StoredRecord } from "../ledger/ports/record.ts";
-import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
+import type { RecordGroup, ShownOfRecord } from "../ledger/ports/ledger.ts";
 import type { RecordingLedger } from "./deployment.ts";
 import type { CallIdentity } from "./record.ts";
 
@@ -69,7 +67,7 @@ async function handleTogether<Answer>(
 ): Promise<readonly ItemResult<Answer>[]> {
   call.signal?.throwIfAborted();
   const { span: _, onDecided: __, ...identity } = call;
-  const lookups = new Lookups(ledger);
+  const { find, registrations } = lookupsIn(ledger);
   const results: Promise<ItemResult<Answer>>[] = [];
   /** Refusal of an item for a transient reason. */
   let passing: ServiceError | undefined;
@@ -77,7 +75,15 @@ async function handleTogether<Answer>(
   let turnEndsAtMs = performance.now() + turnMs;
   for (let i = 0; i < count; i++) {
     const entry = Promise.withResolvers<boolean>();
-    const own = new ItemLedger(lookups, group, i, entry.resolve);
+    const own: RecordingLedger = {
+      find,
+      registrations,
+      async append(record) {
+        const appended = group.add(i, record);
+        entry.resolve(record.outcome.allow === true);
+        return appended;
+      },
+    };
     results.push(
       handle(i, identity, own).then(
         (answer) => ({ answer }),
@@ -112,70 +118,37 @@ function refusalOf(thrown: unknown): ServiceError {
   return thrown instanceof ServiceError ? thrown : new ServiceError("internal", "internal error", { cause: thrown });
 }
 
-/** The ledger as seen by one item. */
-class ItemLedger implements RecordingLedger {
-  readonly #lookups: Lookups;
-  readonly #group: RecordGroup;
-  readonly #place: number;
-  readonly #onAppend: (isAllowed: boolean) => void;
-
-  constructor(lookups: Lookups, group: RecordGroup, place: number, onAppend: (isAllowed: boolean) => void) {
-    this.#lookups = lookups;
-    this.#group = group;
-    this.#place = place;
-    this.#onAppend = onAppend;
-  }
-
-  async append(record: NewRecord): Promise<Appended> {
-    const appended = this.#group.add(this.#place, record);
-    this.#onAppend(record.outcome.allow === true);
-    return appended;
-  }
-
-  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
-    return this.#lookups.find(tenantId, recordId);
-  }
-
-  registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
-    return this.#lookups.registrations(tenantId, names);
-  }
-}
+type LookupLedger = Pick<RecordingLedger, "find" | "registrations">;
 
 /** Lookups of one call: those of one turn are one query to the store, and results are reused. */
-class Lookups {
-  readonly #ledger: RecordingLedger;
-  readonly #found = new Map<RecordId, Promise<StoredRecord | "unknown" | "erased">>();
-  #names: { readonly list: string[]; readonly found: Promise<readonly ArtifactRegistrations[]> } | undefined;
-
-  constructor(ledger: RecordingLedger) {
-    this.#ledger = ledger;
-  }
-
-  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
-    const found = this.#found.get(recordId) ?? this.#ledger.find(tenantId, recordId);
-    this.#found.set(recordId, found);
-    return found;
-  }
-
-  async registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
-    this.#names ??= this.#ask(tenantId);
-    const { list, found } = this.#names;
-    const first = list.push(...names) - names.length;
-    try {
-      return (await found).slice(first, first + names.length);
-    } catch {
-      // A damaged record affects only the item that reads it.
-      return this.#ledger.registrations(tenantId, names);
-    }
-  }
-
-  #ask(tenantId: TenantId) {
+function lookupsIn(ledger: LookupLedger): LookupLedger {
+  const found = new Map<RecordId, ReturnType<LookupLedger["find"]>>();
+  let asked: { readonly list: string[]; readonly answer: ReturnType<LookupLedger["registrations"]> } | undefined;
+  const ask = (tenantId: TenantId) => {
     const list: string[] = [];
     // After all items of this turn have asked.
-    const found = Promise.resolve().then(() => {
-      this.#names = undefined;
-      return this.#ledger.registrations(tenantId, list);
+    const answer = Promise.resolve().then(() => {
+      asked = undefined;
+      return ledger.registrations(tenantId, list);
     });
-    return { list, found };
-  }
+    return { list, answer };
+  };
+  return {
+    find(tenantId, recordId) {
+      const record = found.get(recordId) ?? ledger.find(tenantId, recordId);
+      found.set(recordId, record);
+      return record;
+    },
+    async registrations(tenantId, names) {
+      asked ??= ask(tenantId);
+      const { list, answer } = asked;
+      const first = list.push(...names) - names.length;
+      try {
+        return (await answer).slice(first, first + names.length);
+      } catch {
+        // A damaged record affects only the item that reads it.
+        return ledger.registrations(tenantId, names);
+      }
+    },
+  };
 }

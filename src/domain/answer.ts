@@ -5,6 +5,7 @@ import { parseCid } from "../ledger/artifacts/cid.ts";
 import { digestOddities } from "../ledger/artifacts/digest.ts";
 import type { Ledger, Receipt } from "../ledger/ports/ledger.ts";
 import { checkpointOfProof } from "../ledger/tlog/tlog-proof.ts";
+import type { Guidance } from "../policy/model/decision.ts";
 import type { CitationResult } from "./citation.ts";
 import type { Decided } from "./decision.ts";
 import type { PolicyResolveRequest } from "./requests.ts";
@@ -79,12 +80,18 @@ export function digestWarnings(field: string, digest: string | undefined): reado
   );
 }
 
-/** Warnings on the content and the artifact that a question names. */
-export function namedWarnings({ content_digest, artifact_digest, artifact_cid }: Named): readonly string[] {
+/** Warnings on the content and the artifact that a question names, and those of the decision. */
+export function decisionWarnings(
+  { content_digest, artifact_digest, artifact_cid }: Named,
+  { artifact_profile_overridden: isOverridden, warnings: ofPolicy }: Guidance,
+): readonly string[] {
   return [
     ...(content_digest === undefined ? [warnings.noContentDigest] : digestWarnings("content_digest", content_digest)),
     ...digestWarnings("artifact_digest", artifact_digest),
     ...cidWarnings("artifact_cid", artifact_cid),
+    // Of policy-resolve, which asks for no profile, none is replaced.
+    ...(isOverridden ? [warnings.profileOverridden] : []),
+    ...ofPolicy,
   ];
 }
 

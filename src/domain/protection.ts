@@ -1,5 +1,5 @@
 /** Answers of `protection-plan`, `policy-resolve` and `key-access-plan`. */
-import { decisionMembers, namedWarnings, plaintextTransport, warnings } from "./answer.ts";
+import { decisionMembers, decisionWarnings, plaintextTransport } from "./answer.ts";
 import { type DecisionDependencies, decide } from "./decision.ts";
 import {
   keyReferenceViolations,
@@ -50,11 +50,7 @@ export async function planProtection(
       keyTransport: guidance.key_transport,
     },
     platformDomains: platformDomains(live, call.caller.tenantId),
-    warnings: [
-      ...namedWarnings(request),
-      ...(guidance.artifact_profile_overridden ? [warnings.profileOverridden] : []),
-      ...guidance.warnings,
-    ],
+    warnings: decisionWarnings(request, guidance),
   };
 }
 
@@ -83,7 +79,7 @@ export async function resolvePolicy(
       evidenceExpected: guidance.evidence_expected,
     },
     platformDomains: platformDomains(live, call.caller.tenantId),
-    warnings: [...namedWarnings(request), ...guidance.warnings],
+    warnings: decisionWarnings(request, guidance),
   };
 }
 
@@ -127,10 +123,6 @@ export async function planKeyAccess(dependencies: DecisionDependencies, call: Ca
       keyTransport: guidance.key_transport,
     },
     platformDomains: platformDomains(live, call.caller.tenantId),
-    warnings: [
-      ...namedWarnings(request),
-      ...(guidance.artifact_profile_overridden ? [warnings.profileOverridden] : []),
-      ...guidance.warnings,
-    ],
+    warnings: decisionWarnings(request, guidance),
   };
 }

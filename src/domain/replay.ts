@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttributeValues } from "../base/caller.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import { type JsonObject, type JsonValue, parseJson } from "../base/json.ts";
-import { evaluationPath } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
@@ -24,7 +23,7 @@ import {
 import { engineVersion } from "../policy/model/schema.ts";
 import { type DecisionRequest, decisionOutcome, queryOf } from "./decision.ts";
 import { registeredOf } from "./registered.ts";
-import { routes } from "./routes.ts";
+import { recordedPath } from "./routes.ts";
 
 /** A member of the outcome that differs from the record. */
 export interface OutcomeDifference {
@@ -148,8 +147,8 @@ export function recordedQuery({
   request,
   outcome,
 }: StoredRecord): PolicyQuery | undefined {
-  const found = route === evaluationPath ? "evaluation" : routes.find(({ path }) => path === route)?.route;
-  if (kind !== "decision" || !isDecisionRoute(found) || caller.auth_source === "operator") return undefined;
+  const found = decisionRoutes.find((one) => recordedPath(one) === route);
+  if (kind !== "decision" || found === undefined || caller.auth_source === "operator") return undefined;
   const attributes = outcome.caller_attributes as AttributeValues | undefined;
   return {
     caller: {
@@ -165,9 +164,7 @@ export function recordedQuery({
   };
 }
 
-function isDecisionRoute(route: string | undefined): route is DecisionRequest["route"] {
-  return ["protection-plan", "policy-resolve", "key-access-plan", "evaluation"].includes(route ?? "");
-}
+const decisionRoutes = ["protection-plan", "policy-resolve", "key-access-plan", "evaluation"] as const;
 
 function evaluate(record: StoredRecord, { caller }: PolicyQuery, decision: PolicyDecision): Evaluated {
   // Serialized as in the record, which has no absent members.

@@ -94,3 +94,22 @@ function isLastMinuteOfMonth(minuteStartMs: number): boolean {
 export function contentAddress(text: string): string {
   return `sha256:${hash("sha256", text, "hex")}`;
 }
+
+/**
+ * Whether the text is these literals in order, without overlap and with anything in between: the pattern `a*b` is the
+ * literals "a" and "b". The leftmost place of each is always best.
+ */
+export function isLike(text: string, literals: readonly string[]): boolean {
+  const [first = "", ...others] = literals;
+  const last = others.pop();
+  if (last === undefined) return text === first;
+  const end = text.length - last.length;
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  let at = first.length;
+  for (const literal of others) {
+    const found = text.indexOf(literal, at);
+    if (found === -1) return false;
+    at = found + literal.length;
+  }
+  return at <= end; // the last does not overlap
+}

@@ -3,6 +3,7 @@
  * evaluate is not evaluated, and failures throw `evaluationFailed`. If several operands are always evaluated, the order
  * of their failures does not matter.
  */
+import { isLike } from "../../base/text-forms.ts";
 import { type Binary, type Expression, isExact } from "./program.ts";
 import type { Paths, Scene, Slot } from "./scene.ts";
 import { areEqual, EntityValue, evaluationFailed, leftToCedar, RecordValue, SetValue, type Value } from "./values.ts";
@@ -194,22 +195,6 @@ function presence(left: Expression, names: readonly string[], paths: Paths): Eva
     }
     return true;
   };
-}
-
-/** Whether the texts occur in order without overlap, the first and the last at the ends. */
-function isLike(text: string, pattern: readonly string[]): boolean {
-  const [first = "", ...others] = pattern;
-  const last = others.pop();
-  if (last === undefined) return text === first;
-  const end = text.length - last.length;
-  if (!text.startsWith(first) || !text.endsWith(last)) return false;
-  let at = first.length;
-  for (const part of others) {
-    const found = text.indexOf(part, at);
-    if (found === -1) return false;
-    at = found + part.length;
-  }
-  return at <= end; // the last does not overlap
 }
 
 function there(value: Value | undefined): Value {

@@ -12,6 +12,7 @@ import {
   schemeOf,
   unreadable,
 } from "../../base/key-reference-form.ts";
+import { isLike } from "../../base/text-forms.ts";
 import {
   type KeyTransportMode,
   keyTransportModes,
@@ -43,7 +44,7 @@ export function keyReferenceLookup(
     .map((rule) => ({ rule, literals: rule.pattern.split("*") }))
     .sort((a, b) => literalLength(b.literals) - literalLength(a.literals)); // stable
   return (tenant, reference) => {
-    const rule = bySpecificity.find(({ literals }) => matches(literals, reference))?.rule;
+    const rule = bySpecificity.find(({ literals }) => isLike(reference, literals))?.rule;
     if (rule === undefined) return "unmanaged";
     return rule.tenants === undefined || rule.tenants.includes(tenant) ? rule : "another_tenant";
   };
@@ -69,28 +70,13 @@ export function keyReferenceAliases(rules: readonly KeyReferenceRule[]): (refere
     const isManaged =
       loose.includes(unreadable) ||
       schemes.has(scheme) ||
-      loosePatterns.some((literals) => readings.some((text) => matches(literals, text)));
+      loosePatterns.some((literals) => readings.some((text) => isLike(text, literals)));
     return isManaged && !isCanonicalKeyReference(reference, withAuthority.has(scheme));
   };
 }
 
 function literalLength(literals: readonly string[]): number {
   return literals.reduce((sum, literal) => sum + literal.length, 0);
-}
-
-/** Whether the text has the literals in order with anything in between. The leftmost match is always best. */
-function matches(literals: readonly string[], text: string): boolean {
-  const first = literals[0] ?? "";
-  const last = literals.at(-1) ?? "";
-  if (literals.length === 1) return text === first;
-  if (!text.startsWith(first) || !text.endsWith(last)) return false;
-  let at = first.length;
-  for (const literal of literals.slice(1, -1)) {
-    const found = text.indexOf(literal, at);
-    if (found < 0) return false;
-    at = found + literal.length;
-  }
-  return at <= text.length - last.length;
 }
 
 /*

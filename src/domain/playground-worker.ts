@@ -5,7 +5,7 @@ import type { TenantId } from "../base/ids.ts";
 import { parseJson } from "../base/json.ts";
 import { utf8Text } from "../base/text-forms.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
-import type { SearchPage } from "../ledger/ports/search.ts";
+import type { FoundRecord } from "../ledger/ports/search.ts";
 import { type Draft, tryDraft } from "../policy/diff/playground.ts";
 import type { PolicyBundle } from "../policy/load/bundle.ts";
 import type { PolicySettings } from "../policy/load/directory.ts";
@@ -22,7 +22,7 @@ export interface Trial {
 
 export interface RecordedSample {
   readonly tenantId: TenantId;
-  readonly page: SearchPage;
+  readonly found: readonly FoundRecord[];
   /** The decisions, and the registrations that they relied on. */
   readonly records: ReadonlyMap<string, StoredRecord | "unknown" | "erased">;
   /** Whether there are more decisions since then. */
@@ -33,9 +33,9 @@ const { inForce, draft, settings, recorded } = workerData as Trial;
 const bundle = parseJson(utf8Text(inForce)) as PolicyBundle;
 const answer = await tryDraft(bundle, draft, settings, async (engines) => {
   if (recorded === undefined) return {};
-  const { tenantId, page, records, isCut } = recorded;
+  const { tenantId, found, records, isCut } = recorded;
   const archive = {
-    search: async () => page,
+    search: async () => ({ found, size: 0 }),
     find: async (_: unknown, id: string) => records.get(id) ?? ("unknown" as const),
   };
   const compared = await compareRecorded(archive, [tenantId], 0, engines, () => {});

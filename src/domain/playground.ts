@@ -5,7 +5,8 @@ import { inThread } from "../base/thread-call.ts";
 import { type Timers, withTimeLimit } from "../base/timers.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
-import type { SearchPage, SearchQuery } from "../ledger/ports/search.ts";
+import type { FoundRecord, SearchPage, SearchQuery } from "../ledger/ports/search.ts";
+import { everyFound } from "../ledger/search/search-query.ts";
 import type { RecordedSample, Trial } from "./playground-worker.ts";
 import { findDecision } from "./replay.ts";
 
@@ -60,39 +61,29 @@ async function sampleOf(
   { tenantId, fromMs }: RecordedSince,
   signal: AbortSignal,
 ): Promise<RecordedSample> {
-  const found: SearchPage["found"][number][] = [];
   const records = new Map<string, StoredRecord | "unknown" | "erased">();
   const noting = {
+    async search({ tenantId: _, ...query }: SearchQuery) {
+      signal.throwIfAborted();
+      const page = await source.search(query);
+      if (page === undefined) throw new ServiceError("no_route", "there is no such log");
+      return page;
+    },
     async find(tenant: TenantId, id: RecordId) {
       const record = await source.find(tenant, id);
       records.set(id, record);
       return record;
     },
   };
-  let page: SearchPage | undefined;
-  do {
-    signal.throwIfAborted();
-    const after = page?.next;
-    page = await source.search({
-      terms: [],
-      fromMs,
-      newest: true,
-      limit: 1_000,
-      ...(after !== undefined && { after }),
-    });
-    found.push(...(page?.found.filter(({ kind }) => kind === "decision") ?? []));
-  } while (page?.next !== undefined && found.length <= maxRecorded);
-  if (page === undefined) throw new ServiceError("no_route", "there is no such log");
+  const found: FoundRecord[] = [];
+  for await (const one of everyFound(noting, { tenantId, terms: [], fromMs, newest: true })) {
+    if (one.kind === "decision") found.push(one);
+    if (found.length > maxRecorded) break;
+  }
   const asked = found.slice(0, maxRecorded);
   for (const { recordId, erased } of asked) {
     signal.throwIfAborted();
     if (!erased) await findDecision(noting, tenantId, recordId);
   }
-  const { next: _, ...rest } = page;
-  return {
-    tenantId,
-    page: { ...rest, found: asked },
-    records,
-    isCut: found.length > asked.length || page.next !== undefined,
-  };
+  return { tenantId, found: asked, records, isCut: found.length > asked.length };
 }

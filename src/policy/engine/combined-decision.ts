@@ -96,7 +96,8 @@ function combineLayers(
     const conflicting = policies.filter(({ guidance: { scalars, obligations: own } }) =>
       conflicts.length > 0 ? conflicts.some((name) => scalars[name] !== undefined) : own !== undefined,
     );
-    return { ...denial, reasons: [reasonOf("platform", guidanceConflict), ...conflicting.map(reason)].sort(), failed };
+    const names = conflicting.map(({ reason }) => reason);
+    return { ...denial, reasons: [reasonOf("platform", guidanceConflict), ...names].sort(), failed };
   }
   if (withoutValue.length === 0) return { allow, reasons: reasons.sort(), guidance, obligations, failed };
   const missing = reasonOf("platform", obligationWithoutValue);
@@ -122,10 +123,6 @@ function obligationsOf(policies: readonly DecidingPolicy[], inputOf: (input: str
     }
   }
   return { obligations: mergeObligations(obligations), withoutValue: [...withoutValue] };
-}
-
-function reason({ reason: own }: DecidingPolicy): string {
-  return own;
 }
 
 const denial = { allow: false, guidance: { scalars: {}, lists: {} }, obligations: [] } as const;

@@ -44,13 +44,16 @@ export interface PolicyIndex {
 
 /** Indexes policies, each by its rarest demand. */
 export function indexOf(policies: readonly IndexedPolicy[]): PolicyIndex {
-  const wanted = new Wanted();
-  for (const { demands } of policies) for (const demand of demands) wanted.add(demand);
+  /** How many policies demand each value. */
+  const wanted = new Map<string, number>();
+  for (const name of policies.flatMap(({ demands }) => demands.flatMap(names)))
+    wanted.set(name, (wanted.get(name) ?? 0) + 1);
+  const wantedBy = (demand: Demand) => names(demand).reduce((sum, name) => sum + (wanted.get(name) ?? 0), 0);
   const always: number[] = [];
   const groups = new Map<string, GroupInMaking>();
   const assumptions = new Map<string, Assumption>();
   for (const policy of policies) {
-    const [rarest, ...others] = policy.demands.toSorted((a, b) => wanted.by(a) - wanted.by(b));
+    const [rarest, ...others] = policy.demands.toSorted((a, b) => wantedBy(a) - wantedBy(b));
     if (rarest === undefined) always.push(policy.position);
     else {
       for (const assumption of policy.assumptions) assumptions.set(`${assumption.slot} ${assumption.is}`, assumption);
@@ -148,19 +151,6 @@ function numberOf(value: Key): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   return hash | 0;
-}
-
-/** How many policies demand each value. */
-class Wanted {
-  readonly #counts = new Map<string, number>();
-
-  add(demand: Demand): void {
-    for (const name of names(demand)) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
-  }
-
-  by(demand: Demand): number {
-    return names(demand).reduce((sum, name) => sum + (this.#counts.get(name) ?? 0), 0);
-  }
 }
 
 function names({ slot, kind, values }: Demand): readonly string[] {

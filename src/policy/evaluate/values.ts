@@ -1,5 +1,6 @@
 /** Cedar's values, and their equality. */
 import type { CedarValueJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { escapes } from "../model/entities.ts";
 
 /** A Long is a number if that is safe, and otherwise a bigint, so that equal values are identical. */
 export type Value = string | boolean | number | bigint | EntityValue | SetValue | RecordValue;
@@ -92,8 +93,6 @@ export function readJson(json: CedarValueJson): Value {
       throw leftToCedar;
   }
 }
-
-const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
 
 /** The entity of `{"type": …, "id": …}`. Throws `leftToCedar` for anything else. */
 export function entityOf(uid: unknown): EntityValue {

@@ -145,8 +145,7 @@ export const reservedIds: readonly string[] = [
  * How a second decision differs from a first. Only the most severe difference counts: it denies what was allowed,
  * allows what was denied, gives other guidance, or gives other reasons.
  */
-const differenceKinds = ["denies", "allows", "guides", "reasons"] as const;
-export type DifferenceKind = (typeof differenceKinds)[number];
+export type DifferenceKind = "denies" | "allows" | "guides" | "reasons";
 
 export interface DecisionDifference {
   readonly kind: DifferenceKind;

@@ -215,7 +215,7 @@ export function readValue(type: ValueType, value: unknown, what: string, notes: 
 }
 
 /** Names with a special meaning in Cedar's records. */
-const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
+export const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
 
 /** Converts members of a record or an entity. Throws a WrongValue. */
 export function readMembers(

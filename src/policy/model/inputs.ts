@@ -82,8 +82,8 @@ export class InputCatalogue {
 
   /** Names of the inputs at a path or below it, and of those behind references there. Empty if unknown. */
   namesAt(path: string): readonly string[] {
-    const here = this.inputs.filter((input) => input.path === path || input.path.startsWith(`${path}.`)).map(nameOf);
-    return [...here, ...this.referencesAt(path).flatMap(({ reads }) => reads)];
+    const here = this.inputs.filter((input) => input.path === path || input.path.startsWith(`${path}.`));
+    return [...here.map(({ name }) => name), ...this.referencesAt(path).flatMap(({ reads }) => reads)];
   }
 
   /** References at a path or below it, and the one that the path goes through. */
@@ -195,10 +195,6 @@ const builtIn: readonly Input[] = [
 
 /** Built-in members of the principal, whose names no declared attribute may take. */
 export const principalMembers: readonly string[] = Object.keys(principalRows);
-
-function nameOf({ name }: Input): string {
-  return name;
-}
 
 function readerOf({ kind, value }: Input): (query: PolicyQuery) => InputValue {
   if (kind === "record") return (query) => value(query) !== undefined;

@@ -13,7 +13,7 @@ import type { registerUnary } from "../../src/transport/connect/unary.ts";
 const kRequest = createContextKey<FastifyRequest | undefined>(undefined, { description: "request" });
 
 /** Serves unary methods as `registerUnary` does. Requests must have their call and their inbound request. */
-export const registerStock: typeof registerUnary = (app, methods, { service, gate, checks, limits, jsonTypes }) => {
+export const registerStock: typeof registerUnary = (app, methods, { service, gate, checks, limits }) => {
   const requestOf = ({ values }: { readonly values: ReturnType<typeof createContextValues> }): FastifyRequest => {
     const request = values.get(kRequest);
     if (request === undefined) throw new Error("call without a request");
@@ -45,7 +45,7 @@ export const registerStock: typeof registerUnary = (app, methods, { service, gat
         router.rpc(spec.method, spec.impl, {
           interceptors: [checking],
           readMaxBytes: limits.maxBodyBytes(rpc),
-          jsonOptions: { ignoreUnknownFields: false, ...(jsonTypes && { registry: jsonTypes }) },
+          jsonOptions: { ignoreUnknownFields: false },
           requestGate: (context) => {
             const request = requestOf(context);
             const { inbound, raw } = request;

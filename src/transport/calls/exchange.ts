@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
-import { create, type DescMessage, type Message, type Registry } from "@bufbuild/protobuf";
+import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
@@ -64,8 +64,6 @@ export interface AdapterOptions {
   readonly gate: Gate;
   readonly checks: Checks;
   readonly limits: TransportLimits;
-  /** Types that `Any` may hold in JSON; none if absent. */
-  readonly jsonTypes?: Registry;
   readonly bodies: BodyBudget;
 }
 

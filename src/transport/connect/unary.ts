@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip } from "node:zlib";
-import { fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
+import { type Message, toJsonString } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import {
@@ -43,7 +43,7 @@ import {
 } from "../calls/refusals.ts";
 import { readBinary } from "../codec/binary-records.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
-import { decodeText, readJson } from "../codec/json-reader.ts";
+import { readJson } from "../codec/json-reader.ts";
 import { encodeFrame, frameEncoder, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
 
 /** How a request carries its message, by its headers. */
@@ -75,12 +75,11 @@ export type UnaryCarrier = (request: UnaryRequest) => Promise<Written>;
 
 export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): UnaryCarrier {
   const { rpc, spec } = method;
-  const { service, limits, jsonTypes } = options;
+  const { service, limits } = options;
   const { input, output } = spec.method;
   const maxBytes = limits.maxBodyBytes(rpc);
   const items = itemField(input);
   const toFrame = frameEncoder(output);
-  const jsonOptions = jsonTypes === undefined ? {} : { registry: jsonTypes };
 
   const read = (bytes: Uint8Array, isJson: boolean, call: Call): Message => {
     let message = bytes;
@@ -90,19 +89,9 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       call.items = taken.items;
       message = taken.rest;
     }
-    if (!isJson) return readBinary(input, message);
-    return jsonTypes === undefined ? readJson(input, message, "canonical") : readAny(message);
+    return isJson ? readJson(input, message, "canonical") : readBinary(input, message);
   };
-  /** Reads messages that contain `Any`, which the compiled reader does not support. */
-  const readAny = (bytes: Uint8Array): Message => {
-    const text = decodeText(bytes);
-    try {
-      return fromJsonString(input, text, jsonOptions);
-    } catch (cause) {
-      throw invalidMessage("decode", "message could not be decoded", { cause });
-    }
-  };
-  const encodeJson = (message: Message) => Buffer.from(toJsonString(output, message, jsonOptions));
+  const encodeJson = (message: Message) => Buffer.from(toJsonString(output, message));
 
   return async ({ call, inbound, headers, rawHeaders, stream, form, onAdmitted, whenGone }) => {
     const { protocol, isJson, decompress, query, problem } = form;

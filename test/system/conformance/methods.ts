@@ -31,7 +31,7 @@ type Asked = Message & { readonly responseDefinition?: Definition };
 
 /**
  * A refusal that leaves with what the suite wants it to have. The product's own refusals have a closed list of codes and
- * details of their own: see `ownErrors` in server.ts.
+ * details of their own: see `replacements` in server.ts.
  */
 export class WantedRefusal extends ServiceError {
   readonly wanted: ConnectError;

@@ -14,25 +14,55 @@ import { reflect } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import type { ServedMethod } from "../../../src/transport/calls/methods.ts";
 
-/** What makes the product's errors, before it is loaded: what carries the suite's own error leaves as that. */
-const ownErrors = new URL("../../../src/transport/calls/refusals.ts", import.meta.url).href;
-const declaration = "export function toConnectError(";
-/** The suite has no JSON routes, and messages that no answer of the product has. */
-const routes = new URL("../../../src/transport/rest/adapter.ts", import.meta.url).href;
+/** Parts of the product's source, by file, that the suite needs otherwise. They are replaced before they are loaded. */
+const replacements: Readonly<Record<string, readonly (readonly [part: string, own: string])[]>> = {
+  // What carries the suite's own error leaves as that.
+  "calls/refusals.ts": [
+    [
+      "export function toConnectError(",
+      `export function toConnectError(service: string, requestId: RequestId, error: ServiceError): ConnectError {
+        return "wanted" in error ? (error.wanted as ConnectError) : ownConnectError(service, requestId, error);
+      }
+      function ownConnectError(`,
+    ],
+  ],
+  // The suite has no JSON routes, and messages that no answer of the product has.
+  "rest/adapter.ts": [["export function registerRest(", "export function registerRest() {}\nexport function ownRest("]],
+  // Its messages contain `Any`, which is read and written by a registry.
+  "connect/unary.ts": [
+    ["import { type Message, toJsonString }", "import { fromJson, type Message, toJsonString }"],
+    ["import { readJson }", "import { decodeText, notJson }"],
+    ['readJson(input, message, "canonical")', "readSuiteJson(input, message)"],
+    ["toJsonString(output, message)", "toJsonString(output, message, { registry: globalThis.suite })"],
+    [
+      "export function unaryCarrier(",
+      `function readSuiteJson(desc, bytes) {
+        const text = decodeText(bytes);
+        try {
+          return fromJson(desc, JSON.parse(text), { registry: globalThis.suite });
+        } catch (cause) {
+          throw notJson(cause);
+        }
+      }
+      export function unaryCarrier(`,
+    ],
+  ],
+};
+const transport = new URL("../../../src/transport/", import.meta.url).href;
 const replaced = new Set<string>();
 registerHooks({
   load(url, context, next) {
     const loaded = next(url, context);
-    if (url === routes || url === ownErrors) replaced.add(url);
-    if (url === routes) return { ...loaded, source: "export function registerRest() {}" };
-    if (url !== ownErrors) return loaded;
-    const source = String(loaded.source);
-    if (!source.includes(declaration)) throw new Error("toConnectError is not where it was");
-    const own = `${declaration}service: string, requestId: RequestId, error: ServiceError): ConnectError {
-      return "wanted" in error ? (error.wanted as ConnectError) : ownConnectError(service, requestId, error);
+    const name = url.startsWith(transport) ? url.slice(transport.length) : "";
+    const parts = replacements[name];
+    if (parts === undefined) return loaded;
+    replaced.add(name);
+    let source = String(loaded.source);
+    for (const [part, own] of parts) {
+      if (!source.includes(part)) throw new Error(`${name} does not have ${part}`);
+      source = source.replace(part, () => own);
     }
-    function ownConnectError(`;
-    return { ...loaded, source: source.replace(declaration, own) };
+    return { ...loaded, source };
   },
 });
 const [{ systemClock }, { createChain }, { createBodyBudget }, { createServer }, { conformanceMethods }] =
@@ -43,13 +73,14 @@ const [{ systemClock }, { createChain }, { createBodyBudget }, { createServer },
     import("../../../src/transport/server.ts"),
     import("./methods.ts"),
   ]);
-if (replaced.size < 2) throw new Error("the product's errors and JSON routes are not where they were");
+if (replaced.size < Object.keys(replacements).length) throw new Error("a part of the product is not where it was");
 
 const prefixBytes = 4;
 const defaultMessageBytes = 4 * 1024 * 1024;
 const packageName = "connectrpc.conformance.v1";
 
 const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(process.argv[2] ?? "")));
+Object.assign(globalThis, { suite: registry });
 const message = (name: string) => {
   const desc = registry.getMessage(`${packageName}.${name}`);
   if (desc === undefined) throw new Error(`the suite has no ${name}`);
@@ -102,7 +133,6 @@ const server = await createServer({
   ...chain,
   // The messages of the suite are no requests of ours.
   checks: () => {},
-  jsonTypes: registry,
   tenantHeader: "x-conformance-tenant-id",
   watchAdmission: () => {},
   addressOf,

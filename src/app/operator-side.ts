@@ -2,7 +2,6 @@
  * The operators' side: the operator listener over readiness, metrics and the logs; who may read these, operators by their
  * credentials and tenants by their own tokens; and the policies that it shows: in force, as they were, and drafts.
  */
-/** The operators' side: the operator listener over readiness, metrics and the logs. */
 
 import * as fileSystem from "node:fs/promises";
 import { readFile } from "node:fs/promises";

@@ -150,8 +150,7 @@ function overloadRefusal(rpcMethods: readonly UnaryMethod[], options: ServerOpti
 
 function addCalls(app: FastifyInstance, options: ServerOptions, allowed: ReadonlyMap<string, string>): void {
   app.decorateRequest("call");
-  app.decorateRequest("edge");
-  app.decorateRequest("response");
+  app.decorateRequest("inbound");
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, reply, options);
     const problem = headerProblem(request.raw.rawHeaders);
@@ -170,7 +169,6 @@ function beginExchange(request: FastifyRequest, reply: FastifyReply, options: Se
   const inbound = inboundOf(raw);
   request.call = call;
   request.inbound = inbound;
-  request.response = reply.raw;
   reply.headers(answerHeaders(call));
   boundUnreadBody(raw, reply.raw, protocolOf(raw.headers["content-type"]) === "grpc");
   // The event may come twice: see `Http1Exchanges`.

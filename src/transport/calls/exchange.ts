@@ -28,7 +28,6 @@ declare module "fastify" {
     /** Set by the server's first hook. */
     call: Call;
     inbound: InboundRequest;
-    response: ServerResponse;
   }
 }
 

@@ -114,7 +114,8 @@ async function carry(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const { raw, response, inbound } = request;
+  const { raw, inbound } = request;
+  const { raw: response } = reply;
   const rpc = `${handler.service.name}/${handler.method.name}`;
   const call = route(request, protocolOf(raw.headers["content-type"]), rpc);
   const refuse = (refusal: ServiceError, refusedWith?: RefusedWith) =>

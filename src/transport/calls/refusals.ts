@@ -1,8 +1,9 @@
 /** Refusals in the caller's protocol: the JSON envelope, a Connect error, or a status in trailers. */
 import { create } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { ConnectError } from "@connectrpc/connect";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
 import {
+  codeFromString,
   codeToHttpStatus,
   endStreamFlag,
   endStreamToJson,
@@ -13,7 +14,6 @@ import { trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import {
-  type ErrorCode,
   type Reason,
   type RefusalDetails,
   refusalHeaders,
@@ -209,20 +209,6 @@ function writeEnvelope(service: string, call: Call, refusal: ServiceError): Writ
 
 // A refusal as a Connect error, and thrown values as refusals.
 
-const connectCodes: Readonly<Record<ErrorCode, Code>> = {
-  unauthenticated: Code.Unauthenticated,
-  permission_denied: Code.PermissionDenied,
-  invalid_argument: Code.InvalidArgument,
-  already_exists: Code.AlreadyExists,
-  resource_exhausted: Code.ResourceExhausted,
-  not_found: Code.NotFound,
-  unimplemented: Code.Unimplemented,
-  deadline_exceeded: Code.DeadlineExceeded,
-  canceled: Code.Canceled,
-  unavailable: Code.Unavailable,
-  internal: Code.Internal,
-};
-
 /**
  * Returns the refusal as a Connect error: `ErrorInfo` with the reason, the service as domain, and the scopes as
  * metadata (space separated); `BadRequest` with the violations; `RetryInfo` with the delay.
@@ -231,7 +217,7 @@ export function toConnectError(service: string, requestId: RequestId, error: Ser
   const { violations = [], requiredScopes, missingScopes, retryAfterSeconds } = error.details;
   const { message, code } = error;
   const wire = withoutStack(
-    () => new ConnectError(message, connectCodes[code], refusalHeaders(error), undefined, error),
+    () => new ConnectError(message, codeFromString(code), refusalHeaders(error), undefined, error),
   );
   wire.details.push({
     desc: ErrorInfoSchema,

@@ -27,9 +27,12 @@ import {
 import { cacheVerifications, type RequireVerified, type VerifiedToken, type Verify } from "./token-cache.ts";
 import { signatureLimits, type VerifierRules, verifyToken } from "./token-verifier.ts";
 
-const defaultMaximumTokenBytes = 8 * 1024;
-const defaultClockToleranceSeconds = 30;
-const defaultFetchTimeoutMs = 5_000;
+/** Longest access token, which common HTTP servers accept as one header line. */
+const maximumTokenBytes = 8 * 1024;
+/** Seconds by which an issuer's clock may differ from ours. */
+const clockToleranceSeconds = 30;
+/** Milliseconds for one document of an issuer. */
+const fetchTimeoutMs = 5_000;
 
 export interface SessionTokenRule {
   /** Their `iss`, which differs from every issuer's. */
@@ -46,12 +49,6 @@ export interface TokenOptions {
   /** Declared attributes of callers; none if absent. */
   readonly attributes?: DeclaredAttributes;
   readonly proofOfPossession: ProofOfPossessionRule;
-  /** Longest access token in bytes. Default 8192, which common HTTP servers accept as one header line. */
-  readonly maximumTokenBytes?: number;
-  /** Seconds by which an issuer's clock may differ from ours. Default 30; sensible values are 0 to 300. */
-  readonly clockToleranceSeconds?: number;
-  /** Milliseconds for one document of an issuer. Default 5000. */
-  readonly fetchTimeoutMs?: number;
   /** Path of the PEM file of the authorities that issuers' certificates must come from; default: the system's. */
   readonly authoritiesFile?: string | undefined;
 }
@@ -100,8 +97,6 @@ export interface AccessTokens extends IssuersInForce {
 /** @throws Error if an issuer identifier is invalid, or is http and not on loopback; if no tokens could be accepted */
 export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
   const { clock, onEvent } = dependencies;
-  const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
-  const clockToleranceSeconds = options.clockToleranceSeconds ?? defaultClockToleranceSeconds;
   const signatures = createFairSemaphore(signatureLimits);
   const possession = possessionMethod(options.proofOfPossession, {
     clock,
@@ -109,7 +104,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
     signatures,
   });
-  const { verify, ...issuers } = openIssuers(options, clockToleranceSeconds, signatures, dependencies);
+  const { verify, ...issuers } = openIssuers(options, signatures, dependencies);
 
   async function callerBy(
     confirm: (...shown: Parameters<PossessionMethod["confirm"]>) => void | Promise<void>,
@@ -184,14 +179,7 @@ interface Issuer extends Source {
 
 /** Each issuer, the service included, has separate keys and claims: no token of one is valid as another's. */
 function openIssuers(
-  {
-    issuers,
-    session,
-    attributes = noDeclaredAttributes,
-    fetchTimeoutMs = defaultFetchTimeoutMs,
-    authoritiesFile,
-  }: TokenOptions,
-  clockToleranceSeconds: number,
+  { issuers, session, attributes = noDeclaredAttributes, authoritiesFile }: TokenOptions,
   signatures: FairSemaphore,
   given: TokenDependencies,
 ): TokenIssuers {

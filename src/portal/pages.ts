@@ -11,8 +11,6 @@ import { type DocumentedApi, type DocumentOptions, documentOf, toJsonText, toYam
 export interface PublishedOptions extends DocumentOptions {
   /** Whether the document and the explorer are served. */
   readonly explorer: boolean;
-  /** URL of the documentation; the explorer if absent. */
-  readonly documentationUrl?: string;
   /**
    * Whether everything that the service needs is in force now. Called for every landing page: must be cheap, and never
    * throws.
@@ -58,13 +56,13 @@ function documentPages(options: PublishedOptions): readonly Page[] {
 
 // `/`: links for people and for machines.
 
-/** Links of the page. They are relative, so that they work behind any path prefix. */
-interface Links {
-  readonly explorer?: string;
-  readonly openapi_json?: string;
-  readonly openapi_yaml?: string;
-  readonly documentation?: string;
-}
+/** Links of the page, if there is an explorer. They are relative, so that they work behind any path prefix. */
+const explorerLinks = {
+  explorer: "explorer",
+  openapi_json: "openapi.json",
+  openapi_yaml: "openapi.yaml",
+  documentation: "explorer",
+};
 
 /** Content of the page. */
 interface Landing {
@@ -72,7 +70,7 @@ interface Landing {
   readonly version: string;
   /** `ready` if everything that the service needs is in force now. */
   readonly status: "ready" | "not_ready";
-  readonly links: Links;
+  readonly links: Partial<typeof explorerLinks>;
 }
 
 /** Style of the page; the content security policy contains its hash. */
@@ -138,7 +136,6 @@ interface LandingOptions {
   readonly service: string;
   readonly version: string;
   readonly explorer: boolean;
-  readonly documentationUrl?: string;
   readonly isReady: () => boolean;
 }
 
@@ -149,7 +146,7 @@ const landingPolicy =
 
 /** The page: HTML, or JSON for clients that prefer it. */
 export function landingPage(options: LandingOptions): Page {
-  const links = linksOf(options);
+  const links = options.explorer ? explorerLinks : {};
   return {
     path: "/",
     content({ accept }): Content {
@@ -163,14 +160,6 @@ export function landingPage(options: LandingOptions): Page {
         headers: { ...headers, "content-security-policy": landingPolicy },
       };
     },
-  };
-}
-
-function linksOf({ explorer, documentationUrl }: LandingOptions): Links {
-  const documentation = documentationUrl ?? (explorer ? "explorer" : undefined);
-  return {
-    ...(explorer && { explorer: "explorer", openapi_json: "openapi.json", openapi_yaml: "openapi.yaml" }),
-    ...(documentation !== undefined && { documentation }),
   };
 }
 

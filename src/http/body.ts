@@ -59,7 +59,7 @@ export function hasBody(request: IncomingMessage | Http2ServerRequest): boolean 
 }
 
 /** Refuses a body by its announced size: throws `body_too_large`, or `overloaded` if there is no room. */
-export function admitBody({ bytes }: Announced, { maxBytes, lease }: BodyLimits): void {
+function admitBody({ bytes }: Announced, { maxBytes, lease }: BodyLimits): void {
   if (bytes === undefined) return;
   if (bytes > maxBytes) throw bodyTooLarge();
   lease.holds(bytes);
@@ -70,6 +70,7 @@ export function admitBody({ bytes }: Announced, { maxBytes, lease }: BodyLimits)
  * `canceled` when the stream ends early, or the refusal behind `signal`. On rejection the stream is left paused.
  *
  * @param ticket of the call, which is parked until the caller has sent everything
+ * @param onAdmitted called when the body may be sent
  */
 export async function readBody(
   stream: Readable,
@@ -77,8 +78,10 @@ export async function readBody(
   limits: BodyLimits,
   signal: AbortSignal,
   ticket?: AdmissionTicket,
+  onAdmitted?: () => void,
 ): Promise<Buffer> {
   admitBody(announced, limits);
+  onAdmitted?.();
   if (signal.aborted) throw abortRefusal(signal);
   const whole = readArrived(stream, announced.bytes);
   if (whole !== undefined) return whole;

@@ -10,7 +10,6 @@ import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { Accounts } from "../../http/admit.ts";
 import {
-  admitBody,
   type BodyBudget,
   type BodyLease,
   type BodyLimits,
@@ -154,9 +153,7 @@ async function readMessage<Answer>(
   const { maxBytes, ...others } = bodyLimits();
   const limits = { ...others, maxBytes: maxBytes + (isFramed ? prefixBytes : 0) };
   const announced = { bytes: declaredBytes({ headers }), isFramed };
-  admitBody(announced, limits);
-  onAdmitted?.();
-  return decode(await readBody(stream, announced, limits, signal, call.ticket), bodyLimits);
+  return decode(await readBody(stream, announced, limits, signal, call.ticket, onAdmitted), bodyLimits);
 }
 
 /** Notes the protocol and the method on the request's call. */

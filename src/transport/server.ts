@@ -15,9 +15,7 @@ import {
   isRpcRequest,
   methodNotAllowed,
   protocolOf,
-  type RefusedWith,
-  sendEnvelope,
-  sendRpcRefusal,
+  sendRefusal,
   toServiceError,
   writeRefusal,
 } from "./calls/refusals.ts";
@@ -66,7 +64,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     // Hooks have not run if the path itself cannot be read.
     frameworkErrors: (error, request, reply) => {
       beginExchange(request, reply, options);
-      refuseInTerms(options.service, toRefusal(error), request, reply);
+      sendRefusal(options.service, toRefusal(error), request, reply);
     },
   });
   const { methods, pages = [], rpcServices = [], headerPrefix = "x-svc-" } = options;
@@ -81,7 +79,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     // Fastify handles a method that it does not know, which HTTP/2 admits, before any hook runs.
     if (request.call === undefined) beginExchange(request, reply, options);
     if (noRouteCodes.has(error.code)) refuseHere(request, reply);
-    else refuseInTerms(options.service, toRefusal(error), request, reply);
+    else sendRefusal(options.service, toRefusal(error), request, reply);
   });
   app.setNotFoundHandler(refuseHere);
   app.removeAllContentTypeParsers();
@@ -142,9 +140,10 @@ function overloadRefusal(rpcMethods: readonly UnaryMethod[], options: ServerOpti
     const rpc = rpcs.get(pathOf(inbound.url));
     if (rpc !== undefined) call.rpc = rpc;
     const refusal = overloaded();
-    const { headers, ...answer } = writeRefusal(options.service, call, refusal, inbound.url, contentType);
+    // gRPC allows an answer of trailers only, which is one frame less.
+    const { headers, trailers, ...rest } = writeRefusal(options.service, call, refusal, inbound.url, contentType);
     endCall(call, inbound, httpVersion, refusal.httpStatus, options);
-    return { ...answer, headers: { ...answerHeaders(call), ...headers } };
+    return { ...rest, headers: { ...answerHeaders(call), ...headers, ...trailers } };
   };
 }
 
@@ -154,9 +153,9 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, reply, options);
     const problem = headerProblem(request.raw.rawHeaders);
-    if (problem !== undefined) refuseInTerms(options.service, problem, request, reply);
+    if (problem !== undefined) sendRefusal(options.service, problem, request, reply);
     else if (expectsMore(request.raw.headers.expect))
-      refuseInTerms(options.service, expectationFailed(), request, reply, { status: 417 });
+      sendRefusal(options.service, expectationFailed(), request, reply, { status: 417 });
     // Runs before fastify looks at the content type, which is refused after the route.
     else if (request.is404) refuseRoute(options.service, allowed, request, reply);
     else done();
@@ -198,24 +197,9 @@ function refuseRoute(
   reply: FastifyReply,
 ): void {
   const allow = request.inbound.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.inbound.url));
-  if (allow === undefined) refuseInTerms(service, noRoute(isRpc(request)), request, reply);
-  else refuseInTerms(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
-}
-
-/** Refuses in the caller's protocol on RPC paths, and with the JSON envelope on all others. */
-function refuseInTerms(
-  service: string,
-  refusal: ServiceError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  refusedWith: RefusedWith = {},
-): void {
-  const send = isRpc(request) ? sendRpcRefusal : sendEnvelope;
-  send(service, refusal, request, reply, refusedWith);
-}
-
-function isRpc({ inbound, raw }: FastifyRequest): boolean {
-  return isRpcRequest(inbound.url, raw.headers["content-type"]);
+  const isRpc = isRpcRequest(request.inbound.url, request.raw.headers["content-type"]);
+  if (allow === undefined) sendRefusal(service, noRoute(isRpc), request, reply);
+  else sendRefusal(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
 }
 
 function allowedMethods(

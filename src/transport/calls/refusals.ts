@@ -62,28 +62,17 @@ export interface RefusedWith {
   readonly accepts?: string;
 }
 
-/** Sends a refusal on an RPC path. */
-export function sendRpcRefusal(
+/** Sends a refusal as `writeRefusal` writes it. */
+export function sendRefusal(
   service: string,
   refusal: ServiceError,
   request: FastifyRequest,
   reply: FastifyReply,
-  refusedWith: RefusedWith = {},
+  refusedWith?: RefusedWith,
 ): void {
-  const contentType = request.raw.headers["content-type"] ?? "";
-  sendWritten(writeRpcRefusal(service, request.call, refusal, contentType, refusedWith), request, reply);
-}
-
-/** Sends a refusal as the JSON envelope. */
-export function sendEnvelope(
-  service: string,
-  refusal: ServiceError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { headers, status = refusal.httpStatus }: RefusedWith = {},
-): void {
-  const written = writeEnvelope(service, request.call, refusal);
-  sendWritten({ ...written, status, headers: { ...written.headers, ...headers } }, request, reply);
+  const { call, inbound, raw } = request;
+  const contentType = raw.headers["content-type"] ?? "";
+  sendWritten(writeRefusal(service, call, refusal, inbound.url, contentType, refusedWith), request, reply);
 }
 
 /** Sends an answer or refusal, with the headers that hooks set on the reply. */
@@ -104,17 +93,33 @@ export function sendWritten(
   else raw.end();
 }
 
-/** Writes a refusal in the protocol that the content type names, and notes both on the call. */
-export function writeRpcRefusal(
+/**
+ * Writes a refusal in the protocol of the call, and notes both on the call. Before its route is known, that is the one
+ * that the content type names on RPC paths, and the JSON envelope on all others.
+ */
+export function writeRefusal(
+  service: string,
+  call: Call,
+  refusal: ServiceError,
+  url: string,
+  contentType: string,
+  refusedWith: RefusedWith = {},
+): Written {
+  call.refusal = refusal;
+  const isRpc = call.protocol === undefined ? isRpcRequest(url, contentType) : call.protocol !== "rest";
+  if (isRpc) return writeRpcRefusal(service, call, refusal, contentType, refusedWith);
+  return writeEnvelope(service, call, refusal, refusedWith);
+}
+
+function writeRpcRefusal(
   service: string,
   call: Call,
   refusal: ServiceError,
   contentType: string,
-  { headers = {}, trailers = new Headers(), status, accepts }: RefusedWith = {},
+  { headers = {}, trailers = new Headers(), status, accepts }: RefusedWith,
 ): Written {
   const protocol = protocolOf(contentType);
   call.protocol = protocol;
-  call.refusal = refusal;
   const error = toConnectError(service, call.requestId, refusal);
   if (accepts !== undefined)
     error.metadata.set(protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding", accepts);
@@ -177,34 +182,16 @@ function httpStatus(refusal: ServiceError, { code }: ConnectError): number {
   return ofHttp.has(refusal.reason) ? refusal.httpStatus : codeToHttpStatus(code);
 }
 
-/** Writes a refusal in the caller's protocol as one complete answer, and notes both on the call. */
-export function writeRefusal(
+function writeEnvelope(
   service: string,
   call: Call,
   refusal: ServiceError,
-  url: string,
-  contentType: string,
+  { headers, status = refusal.httpStatus }: RefusedWith,
 ): Written {
-  if (!isRpcRequest(url, contentType)) return writeEnvelope(service, call, refusal);
-  const written = writeRpcRefusal(service, call, refusal, contentType);
-  // gRPC allows an answer of trailers only, which is one frame less.
-  const { trailers, ...rest } = written;
-  return trailers === undefined ? written : { ...rest, headers: { ...rest.headers, ...trailers } };
-}
-
-function writeEnvelope(service: string, call: Call, refusal: ServiceError): Written {
   call.protocol = "rest";
-  call.refusal = refusal;
   const body = Buffer.from(JSON.stringify(toEnvelope(service, call.requestId, refusal)), "utf8");
-  return {
-    status: refusal.httpStatus,
-    headers: {
-      ...refusalHeaders(refusal),
-      "content-type": "application/json",
-      "content-length": String(body.byteLength),
-    },
-    body,
-  };
+  const own = { "content-type": "application/json", "content-length": String(body.byteLength) };
+  return { status, headers: { ...refusalHeaders(refusal), ...own, ...headers }, body };
 }
 
 // A refusal as a Connect error, and thrown values as refusals.

@@ -32,7 +32,7 @@ import {
   methodNotAllowed,
   protocolOf,
   type RefusedWith,
-  sendRpcRefusal,
+  sendRefusal,
   toConnectError,
   toServiceError,
   undeclaredCompression,
@@ -119,7 +119,7 @@ async function carry(
   const rpc = `${handler.service.name}/${handler.method.name}`;
   const call = route(request, protocolOf(raw.headers["content-type"]), rpc);
   const refuse = (refusal: ServiceError, refusedWith?: RefusedWith) =>
-    sendRpcRefusal(service, refusal, request, reply, refusedWith);
+    sendRefusal(service, refusal, request, reply, refusedWith);
   if (inbound.method !== "POST") return refuse(methodNotAllowed("POST"), { headers: { allow: "POST" } });
   // Over HTTP/1.1 there is no stream, and a watch ends with its answer.
   const { stream } = response as unknown as Partial<Http2ServerResponse>;

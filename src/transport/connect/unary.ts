@@ -34,12 +34,12 @@ import {
   invalidMessage,
   methodNotAllowed,
   protocolOf,
-  sendRpcRefusal,
+  sendRefusal,
   sendWritten,
   toServiceError,
   type Written,
   writeGrpc,
-  writeRpcRefusal,
+  writeRefusal,
 } from "../calls/refusals.ts";
 import { readBinary } from "../codec/binary-records.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
@@ -122,7 +122,7 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
     });
     if (answer !== undefined) return writeAnswer(form, answer, context);
     const refusal = call.refusal ?? toServiceError(undefined);
-    return writeRpcRefusal(service, call, refusal, headers["content-type"] ?? "", {
+    return writeRefusal(service, call, refusal, inbound.url, headers["content-type"] ?? "", {
       headers: context.answerHeaders,
       trailers: context.responseTrailer,
       ...(refusal.reason === "unsupported_encoding" && { accepts: acceptedEncodings }),
@@ -163,7 +163,7 @@ async function handle(
   const allowed = isSafe && protocol === "connect" ? ["POST", "GET"] : ["POST"];
   if (!allowed.includes(inbound.method)) {
     const allow = allowed.join(", ");
-    return sendRpcRefusal(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
+    return sendRefusal(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
   }
   const written = await carry({
     ...{ call, inbound, headers, rawHeaders, stream: raw },

@@ -16,7 +16,7 @@ import {
   whenCallerGone,
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
-import { sendEnvelope, sendWritten, toServiceError } from "../calls/refusals.ts";
+import { sendRefusal, sendWritten, toServiceError } from "../calls/refusals.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
 import { readJson } from "../codec/json-reader.ts";
 import { answerEncoder, type ByteText, itemsEncoder } from "./answer.ts";
@@ -80,7 +80,7 @@ async function handle(
     whenGone: (cancel) => whenCallerGone(reply.raw, cancel),
   });
   if (answer === undefined)
-    return sendEnvelope(options.service, call.refusal ?? toServiceError(undefined), request, reply);
+    return sendRefusal(options.service, call.refusal ?? toServiceError(undefined), request, reply);
   // Goes to Node's response directly: fastify would add a charset that JSON does not have.
   const own = { "content-type": "application/json", "content-length": String(answer.length) };
   sendWritten({ status: 200, headers: { ...context.answerHeaders, ...own }, body: answer }, request, reply);

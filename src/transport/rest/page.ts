@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { headerValues } from "../../http/inbound-request.ts";
-import { sendEnvelope, toServiceError } from "../calls/refusals.ts";
+import { sendRefusal, toServiceError } from "../calls/refusals.ts";
 
 export interface Content {
   readonly type: string;
@@ -62,7 +62,8 @@ async function answer(page: Page, service: string, request: FastifyRequest, repl
     const [accept] = headerValues(request.raw.rawHeaders, "accept");
     send(request, reply, await page.content({ accept }));
   } catch (thrown) {
-    sendEnvelope(service, toServiceError(thrown), request, reply);
+    request.call.protocol = "rest";
+    sendRefusal(service, toServiceError(thrown), request, reply);
   }
 }
 

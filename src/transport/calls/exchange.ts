@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
-import type { FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { Accounts } from "../../http/admit.ts";
 import {
@@ -176,8 +176,25 @@ export function whenCallerGone(response: ServerResponse, onGone: () => void): vo
   });
 }
 
-/** Handler of routes whose hook answers every request; fastify requires one. */
-export function answeredByHook(): never {
+/**
+ * Adds a route that `answer` answers alone. It runs in a hook, so that fastify does not look at the content type before
+ * credentials are checked.
+ */
+export function addRoute(
+  app: FastifyInstance,
+  method: string | string[],
+  url: string,
+  answer: (request: FastifyRequest, reply: FastifyReply) => Promise<void>,
+): void {
+  const onRequest = (request: FastifyRequest, reply: FastifyReply) => {
+    reply.hijack();
+    void answer(request, reply);
+  };
+  app.route({ method, url, onRequest, handler: answeredByHook });
+}
+
+/** Fastify requires a handler. */
+function answeredByHook(): never {
   throw new Error("the route's hook has answered");
 }
 

@@ -24,7 +24,7 @@ import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../h
 import { resetWithAnswer } from "../../http/unread-body.ts";
 import { answerHeaders, type Call, callOf, kCall } from "../calls/call.ts";
 import type { Gate } from "../calls/exchange.ts";
-import { type AdapterOptions, answeredByHook, route } from "../calls/exchange.ts";
+import { type AdapterOptions, addRoute, route } from "../calls/exchange.ts";
 import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import {
@@ -91,17 +91,10 @@ export function registerStreams(
       });
     }
   }
-  for (const handler of router.handlers) {
-    app.route({
-      method: app.supportedMethods,
-      url: handler.requestPath,
-      onRequest: (request, reply) => {
-        reply.hijack();
-        void carry(handler, options, request, reply);
-      },
-      handler: answeredByHook,
-    });
-  }
+  for (const handler of router.handlers)
+    addRoute(app, app.supportedMethods, handler.requestPath, (request, reply) =>
+      carry(handler, options, request, reply),
+    );
 }
 
 function isStream({ methodKind }: DescMethod): boolean {

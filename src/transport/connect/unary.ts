@@ -20,14 +20,7 @@ import type { InboundRequest } from "../../base/inbound-request.ts";
 import { type BodyLimits, bodyTooLarge, continueIfExpected } from "../../http/body.ts";
 import type { Call, Protocol } from "../calls/call.ts";
 import type { CallContext } from "../calls/exchange.ts";
-import {
-  type AdapterOptions,
-  answeredByHook,
-  exchange,
-  maxItemBytes,
-  route,
-  whenCallerGone,
-} from "../calls/exchange.ts";
+import { type AdapterOptions, addRoute, exchange, maxItemBytes, route, whenCallerGone } from "../calls/exchange.ts";
 import type { UnaryMethod } from "../calls/methods.ts";
 import {
   asHeaders,
@@ -135,16 +128,9 @@ export function registerUnary(app: FastifyInstance, methods: readonly UnaryMetho
   for (const method of methods) {
     const carry = unaryCarrier(method, options);
     const isSafe = method.spec.method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS;
-    app.route({
-      method: app.supportedMethods,
-      url: method.rpcPath,
-      // A hook, so that fastify does not look at the content type before credentials are checked.
-      onRequest: (request, reply) => {
-        reply.hijack();
-        void handle(method, carry, isSafe, options.service, request, reply);
-      },
-      handler: answeredByHook,
-    });
+    addRoute(app, app.supportedMethods, method.rpcPath, (request, reply) =>
+      handle(method, carry, isSafe, options.service, request, reply),
+    );
   }
 }
 

@@ -7,14 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import { continueIfExpected, hasBody } from "../../http/body.ts";
 import type { Call } from "../calls/call.ts";
-import {
-  type AdapterOptions,
-  answeredByHook,
-  exchange,
-  maxItemBytes,
-  route,
-  whenCallerGone,
-} from "../calls/exchange.ts";
+import { type AdapterOptions, addRoute, exchange, maxItemBytes, route, whenCallerGone } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { sendRefusal, sendWritten, toServiceError } from "../calls/refusals.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
@@ -36,16 +29,10 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
       call.items = taken.items;
       return readJson(input, taken.rest, "rest");
     };
-    app.route({
-      method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
-      url: method.restPath,
-      // A hook, so that fastify does not look at the content type before credentials are checked.
-      onRequest: (request, reply) => {
-        reply.hijack();
-        void handle(method, { decode, encode }, options, request, reply);
-      },
-      handler: answeredByHook,
-    });
+    const verbs = method.verb === "GET" ? ["GET", "HEAD"] : "POST";
+    addRoute(app, verbs, method.restPath, (request, reply) =>
+      handle(method, { decode, encode }, options, request, reply),
+    );
   }
 }
 

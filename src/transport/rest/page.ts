@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { headerValues } from "../../http/inbound-request.ts";
+import { addRoute } from "../calls/exchange.ts";
 import { sendRefusal, toServiceError } from "../calls/refusals.ts";
 
 export interface Content {
@@ -45,16 +46,8 @@ export function fixed(path: string, make: () => Content | Promise<Content>): Pag
 }
 
 export function registerPages(app: FastifyInstance, service: string, pages: readonly Page[]): void {
-  for (const page of pages) {
-    app.route({
-      method: ["GET", "HEAD"],
-      url: page.path,
-      handler: (request, reply) => {
-        reply.hijack();
-        void answer(page, service, request, reply);
-      },
-    });
-  }
+  for (const page of pages)
+    addRoute(app, ["GET", "HEAD"], page.path, (request, reply) => answer(page, service, request, reply));
 }
 
 async function answer(page: Page, service: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {

@@ -4,9 +4,10 @@ import type { JWTPayload } from "jose";
 import { ServiceError } from "../base/errors.ts";
 import { createSemaphore } from "../base/fair-queue.ts";
 import type { IntrospectionRule } from "../base/issuers.ts";
+import { untilAborted } from "../base/timers.ts";
 import { issuerSilent, refusedToken } from "./challenge.ts";
 import { type FetchContext, fetchJsonObject } from "./issuer-documents.ts";
-import { createRefetchBudget, type IssuerStatus, untilAborted } from "./issuer-keys.ts";
+import { createRefetchBudget, type IssuerStatus } from "./issuer-keys.ts";
 import type { Verification, Verify } from "./token-cache.ts";
 import { checkBegun, foreignTenant, judgeClaims, type TokenRules } from "./token-verifier.ts";
 

@@ -2,6 +2,7 @@
 import { createLocalJWKSet } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../base/clock.ts";
+import { untilAborted } from "../base/timers.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { issuerUnavailable, refusedToken } from "./challenge.ts";
 import { discover, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
@@ -259,21 +260,4 @@ export function createRefetchBudget(size: number, refillMs: number, clock: Clock
     },
     refillInMs: () => Math.min(refillMs, Math.max(1, firstTakenAtMs + refillMs - clock.now())),
   };
-}
-
-/**
- * Resolves as the work does; rejects with the refusal when the signal aborts first. The work continues for other
- * callers.
- * @param work never rejects
- */
-export function untilAborted<T>(work: Promise<T>, signal: AbortSignal, refusal: () => Error): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(refusal());
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    void work.then((value) => {
-      signal.removeEventListener("abort", onAbort);
-      resolve(value);
-    });
-  });
 }

@@ -34,6 +34,25 @@ export async function withTimeLimit<Result>(
   }
 }
 
+/** Settles as the work does, or rejects with the refusal when the signal aborts first. The work then goes on. */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal, refusal: () => Error): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const onAbort = () => reject(refusal());
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
+    work.then(
+      (value) => {
+        signal.removeEventListener("abort", onAbort);
+        resolve(value);
+      },
+      (error: unknown) => {
+        signal.removeEventListener("abort", onAbort);
+        reject(error);
+      },
+    );
+  });
+}
+
 /** Runs shared work outside of the connection that started it: its errors end no connection. */
 export const outsideConnections = AsyncLocalStorage.snapshot();
 

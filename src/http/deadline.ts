@@ -3,6 +3,7 @@
  * so that it includes waiting for issuer keys, the body and the store.
  */
 import { ServiceError } from "../base/errors.ts";
+import { untilAborted } from "../base/timers.ts";
 
 /** Shared abort reason: a new error per call would cost a stack trace each. */
 export const deadlinePassed = new ServiceError("deadline_exceeded", "the deadline has passed");
@@ -44,20 +45,6 @@ export function abortRefusal(signal: AbortSignal): ServiceError {
 
 /** Settles as the work does, or rejects with the signal's refusal when it aborts. May not start the work. */
 export function withinDeadline<T>(start: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    if (signal.aborted) throw abortRefusal(signal);
-    const work = start();
-    const onAbort = () => reject(abortRefusal(signal));
-    signal.addEventListener("abort", onAbort, { once: true });
-    work.then(
-      (value) => {
-        signal.removeEventListener("abort", onAbort);
-        resolve(value);
-      },
-      (error: unknown) => {
-        signal.removeEventListener("abort", onAbort);
-        reject(error);
-      },
-    );
-  });
+  const refusal = () => abortRefusal(signal);
+  return signal.aborted ? Promise.reject(refusal()) : untilAborted(start(), signal, refusal);
 }

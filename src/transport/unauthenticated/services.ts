@@ -2,6 +2,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
+import { untilAborted } from "../../base/timers.ts";
 import { startDeadline } from "../../http/deadline.ts";
 import type { AdapterOptions } from "../calls/exchange.ts";
 import { type ServiceBinding, unaryMethods } from "../calls/methods.ts";
@@ -66,21 +67,13 @@ function isConversation({ methodKind }: DescMethod): boolean {
 /** Yields the body until it ends or the signal aborts. */
 async function* bodyUntil(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const iterator = body[Symbol.asyncIterator]();
-  const enough: IteratorResult<Uint8Array> = { done: true, value: undefined };
-  // Set again for each piece: racing every piece with one promise would keep all of them in memory.
-  let stop: (() => void) | undefined;
-  const onAbort = () => stop?.();
-  signal.addEventListener("abort", onAbort, { once: true });
   try {
     while (!signal.aborted) {
-      const next = Promise.withResolvers<IteratorResult<Uint8Array>>();
-      stop = () => next.resolve(enough);
-      iterator.next().then(next.resolve, next.reject);
-      const { done, value } = await next.promise;
+      const { done, value } = await untilAborted(iterator.next(), signal, () => signal.reason as Error);
       if (done === true) return;
       yield value;
     }
-  } finally {
-    signal.removeEventListener("abort", onAbort);
+  } catch (error) {
+    if (!signal.aborted) throw error;
   }
 }

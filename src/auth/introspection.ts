@@ -6,7 +6,7 @@ import { createSemaphore } from "../base/fair-queue.ts";
 import type { IntrospectionRule } from "../base/issuers.ts";
 import { untilAborted } from "../base/timers.ts";
 import { issuerSilent, refusedToken } from "./challenge.ts";
-import { type FetchContext, fetchJsonObject } from "./issuer-documents.ts";
+import { type FetchContext, postForm } from "./issuer-documents.ts";
 import { createRefetchBudget, type IssuerStatus } from "./issuer-keys.ts";
 import type { Verification, Verify } from "./token-cache.ts";
 import { checkBegun, foreignTenant, judgeClaims, type TokenRules } from "./token-verifier.ts";
@@ -28,27 +28,18 @@ export async function askIssuer(
   { endpoint, clientId, credentials }: IntrospectionRule,
   context: IntrospectionContext,
 ): Promise<Record<string, unknown>> {
-  const form = new URLSearchParams({ token, token_type_hint: "access_token" });
-  const headers = { "content-type": "application/x-www-form-urlencoded" };
+  const form = { token, token_type_hint: "access_token" };
+  const url = new URL(endpoint);
   if (credentials.kind === "secret") {
     const secret = (await context.readFile(credentials.file)).trim();
     if (secret === "") throw new Error("the client secret's file is empty");
-    const authorization = `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(secret)}`).toString("base64")}`;
-    const init = { method: "POST", headers: { ...headers, authorization }, body: form.toString() };
-    return fetchJsonObject(new URL(endpoint), "introspection", context, { ...init, maximumBytes });
+    return postForm(url, "introspection", context, form, { client: [clientId, secret], maximumBytes });
   }
   // RFC 8705 §2.1: the certificate is the client's credential; the form carries its id.
-  form.set("client_id", clientId);
   const [cert = "", key = ""] = await Promise.all(
     [credentials.certificateFile, credentials.keyFile].map(context.readFile),
   );
-  const init = { method: "POST", headers, body: form.toString(), cert, key };
-  return fetchJsonObject(new URL(endpoint), "introspection", context, { ...init, maximumBytes });
-}
-
-/** RFC 6749 §2.3.1: id and secret are form-encoded before they are joined. */
-function formEncoded(text: string): string {
-  return new URLSearchParams({ "": text }).toString().slice(1);
+  return postForm(url, "introspection", context, { ...form, client_id: clientId }, { cert, key, maximumBytes });
 }
 
 /** Longest time that an answer is cached. */

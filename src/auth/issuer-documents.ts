@@ -165,6 +165,29 @@ interface FetchInit extends Pick<IssuerRequest, "method" | "body" | "cert" | "ke
   readonly maximumBytes?: number;
 }
 
+/** A client that identifies itself by id and secret, or by its certificate. */
+interface FormInit extends Pick<FetchInit, "cert" | "key" | "maximumBytes"> {
+  readonly client?: readonly [id: string, secret: string];
+}
+
+/** Posts a form to an endpoint of an issuer, and returns the JSON object of its answer. Rejects as `fetchJsonObject`. */
+export function postForm(
+  url: URL,
+  what: string,
+  context: FetchContext,
+  form: Readonly<Record<string, string>>,
+  { client, ...init }: FormInit,
+): Promise<Record<string, unknown>> {
+  // RFC 6749 §2.3.1: id and secret are form-encoded before they are joined.
+  const credentials = client?.map((text) => new URLSearchParams({ "": text }).toString().slice(1)).join(":");
+  const headers = {
+    "content-type": "application/x-www-form-urlencoded",
+    ...(credentials !== undefined && { authorization: `Basic ${Buffer.from(credentials).toString("base64")}` }),
+  };
+  const body = new URLSearchParams(form).toString();
+  return fetchJsonObject(url, what, context, { ...init, method: "POST", headers, body });
+}
+
 /** Fetches a JSON object. Follows no redirect. @throws Error that describes the problem and names `what` */
 export async function fetchJsonObject(
   url: URL,

@@ -10,14 +10,7 @@ import { createSemaphore } from "../base/fair-queue.ts";
 import { parseTenantId, type RandomFill, type TenantId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import { signatureAlgorithms } from "./challenge.ts";
-import {
-  discover,
-  type FetchContext,
-  fetchJsonObject,
-  fetchKeySet,
-  isAllowed,
-  parseIssuer,
-} from "./issuer-documents.ts";
+import { discover, type FetchContext, fetchKeySet, isAllowed, parseIssuer, postForm } from "./issuer-documents.ts";
 
 export const signInLimits = {
   /** Seconds from the start of a sign-in to its end at the issuer. */
@@ -135,16 +128,8 @@ export function createSignIn(options: SignInOptions): SignIn {
     const { token: endpoint, keySetUrl, document } = await endpoints();
     if (iss === undefined && document.authorization_response_iss_parameter_supported === true)
       throw new Error("the redirect has no iss");
-    const credentials = [clientId, clientSecret].map(encodeURIComponent).join(":");
     const grant = { grant_type: "authorization_code", code, redirect_uri: redirectUri, code_verifier: verifier };
-    const answer = await fetchJsonObject(endpoint, "token", context, {
-      method: "POST",
-      headers: {
-        authorization: `Basic ${Buffer.from(credentials).toString("base64")}`,
-        "content-type": "application/x-www-form-urlencoded",
-      },
-      body: new URLSearchParams(grant).toString(),
-    });
+    const answer = await postForm(endpoint, "token", context, grant, { client: [clientId, clientSecret] });
     const { keys } = await fetchKeySet(keySetUrl, context);
     const { payload } = await jwtVerify(String(answer.id_token), createLocalJWKSet({ keys: [...keys] }), {
       ...{ issuer, audience: clientId, algorithms: signatureAlgorithms, clockTolerance: 30 },

@@ -220,23 +220,22 @@ function createSearches(
       },
     };
   };
+  const searchEntities = async (
+    searched: "subject" | "resource",
+    entity: SearchedEntity | undefined,
+    request: SearchAsked,
+    context: HandlerContext,
+  ) => {
+    const { type = "" } = entity ?? {};
+    const { found, answer } = await search(searched, { ...request, [searched]: unnamed(entity) }, context);
+    return {
+      ...answer,
+      results: found.map((id) => ({ $typeName: "platform.authzen.v1.FoundEntity" as const, type, id })),
+    };
+  };
   return {
-    async searchSubjects(request, context) {
-      const { type = "" } = request.subject ?? {};
-      const { found, answer } = await search("subject", { ...request, subject: unnamed(request.subject) }, context);
-      return {
-        ...answer,
-        results: found.map((id) => ({ $typeName: "platform.authzen.v1.FoundEntity" as const, type, id })),
-      };
-    },
-    async searchResources(request, context) {
-      const { type = "" } = request.resource ?? {};
-      const { found, answer } = await search("resource", { ...request, resource: unnamed(request.resource) }, context);
-      return {
-        ...answer,
-        results: found.map((id) => ({ $typeName: "platform.authzen.v1.FoundEntity" as const, type, id })),
-      };
-    },
+    searchSubjects: ({ subject, ...request }, context) => searchEntities("subject", subject, request, context),
+    searchResources: ({ resource, ...request }, context) => searchEntities("resource", resource, request, context),
     async searchActions(request, context) {
       const [name = "access"] = evaluations.actionNames();
       const { found, answer } = await search("action", { ...request, action: { name } }, context);

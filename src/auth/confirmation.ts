@@ -2,14 +2,9 @@
 import { timingSafeEqual } from "node:crypto";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { parseThumbprint, thumbprintOf } from "../base/text-forms.ts";
+import type { ForwardedCertificateFormat } from "../base/vocabulary.ts";
 import { refusedToken } from "./challenge.ts";
-import {
-  callerAddress,
-  type ForwardedCertificateFormat,
-  isFromIngress,
-  parseForwardedCertificate,
-  type TrustedIngress,
-} from "./trusted-ingress.ts";
+import { callerAddress, isFromIngress, parseForwardedCertificate, type TrustedIngress } from "./trusted-ingress.ts";
 
 /** Supported methods, in any deployment: RFC 8705 §3.1, RFC 9449 §6.1. */
 const understood = ["x5t#S256", "jkt"] as const;
@@ -92,14 +87,17 @@ export function confirmCertificate(
 ): void {
   const presented = presentedThumbprint(inbound, rule, onCertificateIgnored);
   const bound = Buffer.from(boundThumbprint(binding, "x5t#S256"), "base64url");
-  if (presented === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");
-  if (!timingSafeEqual(bound, presented))
+  if (!timingSafeEqual(bound, required(presented)))
     throw refusedPossession("the access token is bound to another client certificate");
 }
 
 /** @throws ServiceError `proof_of_possession_failed` if the call presents no client certificate */
 export function requireCertificate(inbound: InboundRequest, rule: MutualTlsRule): void {
-  if (presentedThumbprint(inbound, rule, () => {}) !== undefined) return;
+  required(presentedThumbprint(inbound, rule, () => {}));
+}
+
+function required(presented: Buffer | undefined): Buffer {
+  if (presented !== undefined) return presented;
   throw refusedPossession("no client certificate of a trusted authority was presented");
 }
 
@@ -154,7 +152,6 @@ export function sessionPeer(
 ): SessionPeer {
   const address = callerAddress(inbound, ingress);
   if (rule.mode === "none") return { address, certificateThumbprint: undefined };
-  const thumbprint = presentedThumbprint(inbound, rule, onCertificateIgnored);
-  if (thumbprint === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");
+  const thumbprint = required(presentedThumbprint(inbound, rule, onCertificateIgnored));
   return { address, certificateThumbprint: thumbprint.toString("base64url") };
 }

@@ -3,6 +3,7 @@ import { timingSafeEqual } from "node:crypto";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { addressGroup, isInNetworks, isLoopbackAddress, type Network, parseAddress } from "../base/network.ts";
 import { parseThumbprint, thumbprintOf } from "../base/text-forms.ts";
+import type { ForwardedCertificateFormat } from "../base/vocabulary.ts";
 
 export interface TrustedIngress {
   /** Addresses that it connects from. Empty: no peer is trusted. */
@@ -68,14 +69,6 @@ function forwardedAddress(entry: string): string | undefined {
 }
 
 // Parses the client certificate that a trusted ingress forwards, in the configured format.
-
-/**
- * `thumbprint`: base64url SHA-256 of the DER, without padding (the form of `x5t#S256`, RFC 8705 §3.1).
- * `pem`: one URL-encoded PEM certificate (nginx `$ssl_client_escaped_cert`).
- * `der`: the `Client-Cert` value of RFC 9440 §2.1, a byte sequence `:base64:` (RFC 9651 §3.3.5).
- */
-const forwardedCertificateFormats = ["thumbprint", "pem", "der"] as const;
-export type ForwardedCertificateFormat = (typeof forwardedCertificateFormats)[number];
 
 /** Longest header value; a certificate with a 4096-bit key has about 3 KiB when encoded. */
 const maximumLength = 16 * 1024;

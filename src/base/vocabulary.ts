@@ -34,6 +34,14 @@ export type AuthMode = (typeof authModes)[number];
 export const proofsOfPossession = ["mtls", "dpop", "none"] as const;
 export type ProofOfPossession = (typeof proofsOfPossession)[number];
 
+/**
+ * How an ingress forwards the client certificate. `thumbprint`: base64url SHA-256 of the DER, without padding (the form
+ * of `x5t#S256`, RFC 8705 §3.1). `pem`: one URL-encoded PEM certificate (nginx `$ssl_client_escaped_cert`). `der`: the
+ * `Client-Cert` value of RFC 9440 §2.1, a byte sequence `:base64:` (RFC 9651 §3.3.5).
+ */
+export const forwardedCertificateFormats = ["thumbprint", "pem", "der"] as const;
+export type ForwardedCertificateFormat = (typeof forwardedCertificateFormats)[number];
+
 /** How key material reaches the local cryptographic step. */
 export const keyTransportModes = [
   "local_provided",

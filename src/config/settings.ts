@@ -2,7 +2,13 @@
  * Every setting, as data: the reader of the environment, the help, the documentation and the editors' schema use this
  * table. A default is the text that an operator would write.
  */
-import { artifactProfiles, authModes, proofsOfPossession, protectionOperations } from "../base/vocabulary.ts";
+import {
+  artifactProfiles,
+  authModes,
+  forwardedCertificateFormats,
+  proofsOfPossession,
+  protectionOperations,
+} from "../base/vocabulary.ts";
 import { list, matching, nonEmptyList, oneOf, type Schema } from "./schema.ts";
 import {
   attributeHeaders,
@@ -65,8 +71,6 @@ function optionalList<T>(
 }
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
-/** How a trusted ingress forwards the client certificate. */
-const forwardedCertFormats = ["thumbprint", "pem", "der"] as const;
 
 export const settings = {
   listen: given("SVC_LISTEN", "127.0.0.1:8080", listenAddress, "host:port of the service; port 0: a free one"),
@@ -190,7 +194,7 @@ export const settings = {
   forwardedCertFormat: given(
     "SVC_FORWARDED_CERT_FORMAT",
     "thumbprint",
-    oneOf(forwardedCertFormats),
+    oneOf(forwardedCertificateFormats),
     "How the ingress forwards the client certificate: thumbprint (base64url SHA-256), pem (URL-encoded), der (RFC 9440)",
   ),
   tlsCert: optional("SVC_TLS_CERT", "plaintext", path, "PEM file: certificate chain of the service"),

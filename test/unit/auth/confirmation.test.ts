@@ -5,13 +5,13 @@ import { bindingOf, type MutualTlsRule, type NoPossessionRule } from "../../../s
 import { possessionMethod } from "../../../src/auth/possession.ts";
 import type { VerifiedToken } from "../../../src/auth/token-cache.ts";
 import { signatureLimits } from "../../../src/auth/token-verifier.ts";
-import type { ForwardedCertificateFormat } from "../../../src/auth/trusted-ingress.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { createFairSemaphore } from "../../../src/base/fair-queue.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
+import type { ForwardedCertificateFormat } from "../../../src/base/vocabulary.ts";
 import { inboundOf, patient, refusalOf } from "./world.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.crt.pem`, import.meta.url), "utf8");

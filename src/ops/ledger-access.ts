@@ -74,18 +74,19 @@ export interface LedgerRoutesOptions {
   readonly logger: Pick<Logger, "info">;
 }
 
+/** What the routes of logs are made with: the scope that they are added to, what they show, and in which turns. */
+export interface LedgerScope extends LedgerRoutesOptions, ServedLogs {
+  readonly scope: FastifyInstance;
+  readonly viewerLimits: ViewerLimits;
+}
+
 const decorators = { viewer: "viewer", tenantId: "logTenantId" } as const;
 
 /**
  * Admits only viewers that may see the log in the path, which exists. Another tenant's log looks like one that does not
  * exist.
  */
-export function admitViewers(
-  scope: FastifyInstance,
-  { logs, viewerOf }: ServedLogs,
-  viewerLimits: ViewerLimits,
-  noteRefusal: () => void,
-): void {
+export function admitViewers({ scope, logs, viewerOf, viewerLimits }: LedgerScope, noteRefusal: () => void): void {
   for (const name of Object.values(decorators)) scope.decorateRequest(name);
   scope.addHook("onRequest", async (request, reply) => {
     const viewer = await viewerOf(request.raw).catch((error: unknown) => {

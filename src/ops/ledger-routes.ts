@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import { parseRecordId, type RecordId } from "../base/ids.ts";
-import { type PublishedLogs, receiptMembers } from "../ledger/ports/ledger.ts";
+import { receiptMembers } from "../ledger/ports/ledger.ts";
 import type { SearchQuery } from "../ledger/ports/search.ts";
 import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
 import {
@@ -19,10 +19,10 @@ import {
   contentOf,
   createViewerLimits,
   type LedgerRoutesOptions,
+  type LedgerScope,
   maySee,
   noteSearch,
   type ServedLogs,
-  type ViewerLimits,
   viewerOfRequest,
 } from "./ledger-access.ts";
 import { type Members, parseCriteria, type Query, readMembers, readQuery, refuseOthers } from "./log-requests.ts";
@@ -47,24 +47,21 @@ export function addLedgerRoutes(
   served: ServedLogs,
   noteRefusal: () => void,
 ): void {
+  const { serviceName, clock, logger } = options;
   const viewerLimits = createViewerLimits();
   server.register(async (scope) => {
-    admitViewers(scope, served, viewerLimits, noteRefusal);
-    addListRoute(scope, options.serviceName, served.logs, viewerLimits);
-    addLogRoutes(scope, served.logs, viewerLimits);
-    addSearchRoute(scope, options, served.logs, viewerLimits);
-    addRecordRoutes(scope, options, served, viewerLimits);
-    addReportRoute(scope, options, served, viewerLimits);
-    addPolicyRoutes(scope, options, served, viewerLimits);
+    const ledger = { ...served, serviceName, clock, logger, scope, viewerLimits };
+    admitViewers(ledger, noteRefusal);
+    addListRoute(ledger);
+    addLogRoutes(ledger);
+    addSearchRoute(ledger);
+    addRecordRoutes(ledger);
+    addReportRoute(ledger);
+    addPolicyRoutes(ledger);
   });
 }
 
-function addListRoute(
-  scope: FastifyInstance,
-  serviceName: string,
-  logs: PublishedLogs,
-  viewerLimits: ViewerLimits,
-): void {
+function addListRoute({ scope, serviceName, logs, viewerLimits }: LedgerScope): void {
   scope.get("/ledger", async (request, reply) => {
     const viewer = viewerOfRequest(request);
     const published = (await viewerLimits.read(request, reply, () => logs.published())).filter(({ tenantId }) =>
@@ -83,7 +80,7 @@ function addListRoute(
   });
 }
 
-function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, viewerLimits: ViewerLimits): void {
+function addLogRoutes({ scope, logs, viewerLimits }: LedgerScope): void {
   scope.get<OfLog>("/ledger/:log/checkpoint", async (request, reply) => {
     const { log } = request.params;
     const checkpoint = await viewerLimits.read(request, reply, () => logs.checkpoint(log));
@@ -129,12 +126,7 @@ const maxBodyBytes = 64 * 1024;
  * need the body of a POST, a JSON object, and an operator or the scope that allows them. Each search is logged:
  * who searched which log, and by which parameters, without their values.
  */
-function addSearchRoute(
-  scope: FastifyInstance,
-  { serviceName, clock, logger }: LedgerRoutesOptions,
-  logs: PublishedLogs,
-  viewerLimits: ViewerLimits,
-): void {
+function addSearchRoute({ scope, serviceName, clock, logger, logs, viewerLimits }: LedgerScope): void {
   const answer = async (request: FastifyRequest<OfLog>, reply: FastifyReply, given: Members) => {
     const { log } = request.params;
     if (Object.keys(given).some(isContentParameter)) contentOf(request);
@@ -175,12 +167,7 @@ const reportParameters = ["template", "format", "from", "to", "last"] as const;
  * Adds `GET /ledger/<name>/report`: the report of a template over a period, for viewers who may search by content. It is
  * read page by page, each in the viewer's turn.
  */
-function addReportRoute(
-  scope: FastifyInstance,
-  { clock, logger }: LedgerRoutesOptions,
-  { logs }: ServedLogs,
-  viewerLimits: ViewerLimits,
-): void {
+function addReportRoute({ scope, clock, logger, logs, viewerLimits }: LedgerScope): void {
   scope.get<{ Params: { log: string }; Querystring: Query }>("/ledger/:log/report", async (request, reply) => {
     const { log } = request.params;
     const { tenantId } = contentOf(request);
@@ -238,12 +225,7 @@ interface OfRecord {
  * the newest checkpoint, from which the reader takes the record once it has verified it. It is for viewers who may search
  * by content. The second is for operators, because it names policies of the platform.
  */
-function addRecordRoutes(
-  scope: FastifyInstance,
-  { serviceName, logger }: LedgerRoutesOptions,
-  { logs, explain }: ServedLogs,
-  viewerLimits: ViewerLimits,
-): void {
+function addRecordRoutes({ scope, serviceName, logger, logs, explain, viewerLimits }: LedgerScope): void {
   scope.get<OfRecord>("/ledger/:log/record/:record", async (request, reply) => {
     const { log, record } = request.params;
     contentOf(request);

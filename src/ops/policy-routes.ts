@@ -1,15 +1,8 @@
 /** The policies of a log's tenant over HTTP, and a playground for drafts of them. For the console. */
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
-import {
-  contentOf,
-  type GivenDraft,
-  type LedgerRoutesOptions,
-  noteSearch,
-  type ServedLogs,
-  type ViewerLimits,
-} from "./ledger-access.ts";
+import { contentOf, type GivenDraft, type LedgerScope, noteSearch } from "./ledger-access.ts";
 import { parseCriteria, readObject } from "./log-requests.ts";
 
 interface OfLog {
@@ -26,12 +19,7 @@ const maxPathLength = 256;
  * /ledger/<name>/playground`. All need the right to search by content. Tenants see the policies of their own sets; the
  * platform's and the playground are for operators. A draft is tried in a thread and kept nowhere.
  */
-export function addPolicyRoutes(
-  scope: FastifyInstance,
-  { serviceName, clock, logger }: LedgerRoutesOptions,
-  { policies }: ServedLogs,
-  viewerLimits: ViewerLimits,
-): void {
+export function addPolicyRoutes({ scope, serviceName, clock, logger, policies, viewerLimits }: LedgerScope): void {
   const answer = async (
     request: FastifyRequest<OfLog>,
     work: (tenantId: TenantId, isOperator: boolean) => Promise<object>,

@@ -25,8 +25,8 @@ export interface ListenerOptions extends ConnectionOptions, RawRefusals {
   readonly handler: Http1Handler;
   /** Called first for HTTP/2 streams. Default: takes none. */
   readonly onStream?: StreamHandler;
-  /** Queues requests and streams. Default: all start at once. */
-  readonly admit?: Admit;
+  /** Queues requests and streams. */
+  readonly admit: Admit;
   /** Returns the address that distinguishes slow readers. Default: all count as one. */
   readonly addressOf?: AddressOf;
   /** TLS settings; plaintext if absent. */
@@ -41,13 +41,6 @@ export interface ListenerOptions extends ConnectionOptions, RawRefusals {
   readonly answerTimeoutMs: number;
   readonly maxHeaderBytes: number;
 }
-
-const admitAll: Admit = {
-  request: (_request, _response, start) => start(),
-  operatorRequest: (_request, _response, start) => start(),
-  probe: (_request, _response, start) => start(),
-  stream: (_stream, _headers, _rawHeaders, start) => start(),
-};
 
 export interface Listener {
   /** Resolves with the bound address. Rejects if the address cannot be bound. */
@@ -67,7 +60,7 @@ export function createListener(options: ListenerOptions): Listener {
   const exchanges = new Http1Exchanges(answers, options.onVersion, options.addressOf);
   const h1 = createHttp1(options, exchanges);
   const sessions = new Http2Sessions(options);
-  const h2 = createHttp2({ ...options, admit: options.admit ?? admitAll }, answers, sessions);
+  const h2 = createHttp2(options, answers, sessions);
   const sockets = new Set<net.Socket>();
   const unused = unusedConnections(h1);
   const { front, tls } = createFront(h1, h2, options, (disowned) => {
@@ -124,7 +117,7 @@ function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
 function createHttp1(
   {
     handler,
-    admit = admitAll,
+    admit,
     headersTimeoutMs,
     requestTimeoutMs,
     idleTimeoutMs,

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { IssuerClient } from "../../dev/issuer.ts";
 import { identityHeaderNames } from "../../src/auth/authenticator.ts";
 import { createListener } from "../../src/http/listener.ts";
+import { admitAll } from "../harness/admit-all.ts";
 import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { type Nginx, startNginx } from "../harness/nginx.ts";
@@ -227,6 +228,7 @@ describe.each([
     const server = await hopAuthority.issue(`looking-server-${hop}`, "/CN=gateway", "DNS:gateway.internal");
     const own = await hopAuthority.issue(`looking-ingress-${hop}`, "/CN=ingress");
     const listener = createListener({
+      admit: admitAll,
       ...(hop === "TLS" && { tls: { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } }),
       answerTimeoutMs: 30_000,
       maxConnections: 64,

@@ -1,6 +1,7 @@
 /** A listener that drains while its machine is held up: callers that are held up with it lose no call. */
 import { expect, test } from "vitest";
 import { createListener } from "../../../src/http/listener.ts";
+import { admitAll } from "../../harness/admit-all.ts";
 import { h1Connect, h1Request } from "../../harness/h1.ts";
 
 /** In milliseconds: longer than a caller has for its last call. */
@@ -13,6 +14,7 @@ function stall(): void {
 
 function listenerOf() {
   return createListener({
+    admit: admitAll,
     answerTimeoutMs: 30_000,
     maxConnections: 64,
     onVersion: (_refusal, response) => response.destroy(),

@@ -8,6 +8,7 @@ import { createSecureContext } from "node:tls";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
+import { certificatesIn } from "../base/text-forms.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { fileProblems } from "../config/files.ts";
@@ -200,9 +201,7 @@ export function watchKeyFiles(
 
 /** The period in which all certificates of the PEM text are valid. Throws if one is invalid. */
 export function validityOf(pem: string): Validity {
-  const certificates = (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
-    (text) => new X509Certificate(text),
-  );
+  const certificates = certificatesIn(pem).map((text) => new X509Certificate(text));
   return {
     notBeforeMs: Math.max(...certificates.map(({ validFromDate }) => validFromDate.getTime())),
     notAfterMs: Math.min(...certificates.map(({ validToDate }) => validToDate.getTime())),

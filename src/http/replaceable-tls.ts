@@ -1,6 +1,7 @@
 /** TLS for a server whose certificate, key and client authorities can be replaced while it serves. */
 import { X509Certificate } from "node:crypto";
 import type { DetailedPeerCertificate, SecureContextOptions, Server, TLSSocket, TlsOptions } from "node:tls";
+import { certificatesIn } from "../base/text-forms.ts";
 import { Connection } from "./connection.ts";
 
 /** PEM: certificate chain, its key, and the authorities of client certificates, if those are requested. */
@@ -114,10 +115,8 @@ function endWhenIdle(disowned: readonly DisownedConnection[]): void {
   look.unref();
 }
 
-const pemCertificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-
 function fingerprintsOf(pem = ""): ReadonlySet<string> {
-  return new Set((pem.match(pemCertificate) ?? []).map((each) => new X509Certificate(each).fingerprint256));
+  return new Set(certificatesIn(pem).map((each) => new X509Certificate(each).fingerprint256));
 }
 
 /** Fingerprints of the chain from the client's certificate to the authority, both included. */

@@ -14,6 +14,7 @@ import { systemClock } from "../../base/clock.ts";
 import { createSemaphore } from "../../base/fair-queue.ts";
 import { fetchProblem } from "../../base/fetched.ts";
 import type { IntrospectionRule, IssuerEntry } from "../../base/issuers.ts";
+import { certificatesIn } from "../../base/text-forms.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { ConfigFor } from "../../config/config.ts";
 import { parseIssuerFile } from "../../config/data-files.ts";
@@ -141,8 +142,7 @@ function lookAtCertificates(
   const path = config[key];
   if (path === undefined) return;
   const nowMs = systemClock.now();
-  const pems = systemFiles.readText(path).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  for (const pem of pems) {
+  for (const pem of certificatesIn(systemFiles.readText(path))) {
     const { subject, validFromDate, validToDate } = new X509Certificate(pem);
     const named = `${settings[key].name}: the certificate of ${subject.replaceAll("\n", ", ")}`;
     const remedy = "put one in its place that is valid now";

@@ -87,7 +87,7 @@ const server = await createServer({
     placesTaken = places;
   },
   bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf: ({ remoteAddress }) => remoteAddress }),
-  limits: { maxBodyBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
+  limits: { maxBodyBytes: () => 1024, maxItemBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
   listener: {
     onDefect: () => {},
     headersTimeoutMs: 10_000,

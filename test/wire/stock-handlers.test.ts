@@ -80,7 +80,12 @@ const options: ServerOptions = {
   tenantHeader: "x-svc-tenant-id",
   watchAdmission: () => {},
   bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf }),
-  limits: { maxBodyBytes: () => maxBodyBytes, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
+  limits: {
+    maxBodyBytes: () => maxBodyBytes,
+    maxItemBytes: () => maxBodyBytes,
+    bodyTimeoutMs: 10_000,
+    maxDeadlineMs: 30_000,
+  },
   listener: {
     onDefect: () => {},
     headersTimeoutMs: 10_000,

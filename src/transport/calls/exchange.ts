@@ -33,16 +33,12 @@ declare module "fastify" {
 export interface TransportLimits {
   /** Largest request message in bytes, by method. */
   readonly maxBodyBytes: (rpc: string) => number;
-  /** Largest item of a bulk request in bytes, by method. Default: as large as the request. */
-  readonly maxItemBytes?: (rpc: string) => number;
+  /** Largest item of a bulk request in bytes, by method. */
+  readonly maxItemBytes: (rpc: string) => number;
   /** Time until a request body must be complete, in milliseconds. */
   readonly bodyTimeoutMs: number;
   /** Longest time of any call, in milliseconds. */
   readonly maxDeadlineMs: number;
-}
-
-export function maxItemBytes(limits: TransportLimits, rpc: string): number {
-  return (limits.maxItemBytes ?? limits.maxBodyBytes)(rpc);
 }
 
 /** A message that was read, and its call. */

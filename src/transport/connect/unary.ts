@@ -20,7 +20,7 @@ import type { InboundRequest } from "../../base/inbound-request.ts";
 import { type BodyLimits, bodyTooLarge, continueIfExpected } from "../../http/body.ts";
 import type { Call, Protocol } from "../calls/call.ts";
 import type { CallContext } from "../calls/exchange.ts";
-import { type AdapterOptions, addRoute, exchange, maxItemBytes, route, whenCallerGone } from "../calls/exchange.ts";
+import { type AdapterOptions, addRoute, exchange, route, whenCallerGone } from "../calls/exchange.ts";
 import type { UnaryMethod } from "../calls/methods.ts";
 import {
   asHeaders,
@@ -78,7 +78,7 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
     let message = bytes;
     if (items !== undefined) {
       const take = isJson ? takeJsonItems : takeBinaryItems;
-      const taken = take(items, bytes, maxItemBytes(limits, rpc));
+      const taken = take(items, bytes, limits.maxItemBytes(rpc));
       call.items = taken.items;
       message = taken.rest;
     }

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import { continueIfExpected, hasBody } from "../../http/body.ts";
 import type { Call } from "../calls/call.ts";
-import { type AdapterOptions, addRoute, exchange, maxItemBytes, route, whenCallerGone } from "../calls/exchange.ts";
+import { type AdapterOptions, addRoute, exchange, route, whenCallerGone } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { sendRefusal, sendWritten, toServiceError } from "../calls/refusals.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
@@ -23,7 +23,7 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
     const encode = items === undefined ? answerEncoder(output) : itemsEncoder(output);
     const decode = (body: Uint8Array, call: Call): Message => {
       if (items === undefined) return readJson(input, body, "rest");
-      const taken = takeJsonItems(items, body, maxItemBytes(options.limits, method.rpc), (text) =>
+      const taken = takeJsonItems(items, body, options.limits.maxItemBytes(method.rpc), (text) =>
         readJson(items.message, text, "rest"),
       );
       call.items = taken.items;

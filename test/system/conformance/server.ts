@@ -139,6 +139,7 @@ const server = await createServer({
   bodies: createBodyBudget({ maxBytes: 2 ** 30, addressOf }),
   limits: {
     maxBodyBytes: () => (messageReceiveLimit > 0 ? messageReceiveLimit : defaultMessageBytes),
+    maxItemBytes: () => defaultMessageBytes,
     bodyTimeoutMs: 30_000,
     maxDeadlineMs: 60_000,
   },

@@ -125,6 +125,11 @@ export function invalidRequest(field: string, rule: string, message: string): Se
   return new ServiceError("invalid_request", message, { violations: [{ field, rule, message }] });
 }
 
+/** A 503 for a store that cannot be used now, or a log that must not be continued. The cause is for the log only. */
+export function storeUnavailable(message: string, cause?: unknown): ServiceError {
+  return new ServiceError("store_unavailable", message, { retryAfterSeconds: 1, cause });
+}
+
 /** A 503 for excess load: nothing was done. */
 export function overloaded(message = "too much at once: try again later"): ServiceError {
   return new ServiceError("overloaded", message, { retryAfterSeconds: 1 });

@@ -1,5 +1,5 @@
 /** Resolves the pending appends of a batch, with signed receipts. */
-import { ServiceError } from "../../base/errors.ts";
+import { ServiceError, storeUnavailable } from "../../base/errors.ts";
 import { type JsonObject, parseJson } from "../../base/json.ts";
 import type { Appended, Receipt } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, NotAppended, StoredTree } from "../ports/store.ts";
@@ -90,15 +90,6 @@ export function newestTree({
   return newest && { tree: newest.tree, isFresh: newest.earlierAnswer === undefined };
 }
 
-const retryAfterSeconds = 1;
-
 export function storeFailure(cause: unknown): ServiceError {
-  return cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
-}
-
-export function unavailable(message: string, cause?: unknown): ServiceError {
-  return new ServiceError("store_unavailable", message, {
-    retryAfterSeconds,
-    ...(cause === undefined ? {} : { cause }),
-  });
+  return cause instanceof ServiceError ? cause : storeUnavailable("The record store is not available.", cause);
 }

@@ -2,7 +2,7 @@
  * Group commit. Callers queue per tenant; one write carries what many of them wait for, so that they share one durable
  * commit; each is answered only when that commit is confirmed.
  */
-import { overloaded, ServiceError } from "../../base/errors.ts";
+import { overloaded, ServiceError, storeUnavailable } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { outsideConnections, systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
@@ -18,7 +18,7 @@ import {
   UnstorableError,
 } from "../ports/store.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
-import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
+import { answerBatch, newestTree, storeFailure } from "./answering.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import { batchOf, type Share, TenantQueues, type Waiting } from "./queues.ts";
 import { encodeRecord } from "./record-text.ts";
@@ -128,7 +128,7 @@ export class Appender {
   }
 
   #requireOpen(tenantId: TenantId): void {
-    if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
+    if (this.#closed !== undefined) throw storeUnavailable("The ledger is closed.");
     const refusal = this.#anchor?.refusal(tenantId);
     if (refusal !== undefined) throw refusal;
   }
@@ -154,7 +154,7 @@ export class Appender {
     if (maxWaitMs === Number.POSITIVE_INFINITY) return { ...record, sinceMs, endsAtMs: maxWaitMs, written: () => {} };
     const cancel = this.#timers.after(maxWaitMs, () => {
       this.#queues.remove(tenantId, waiting);
-      record.reject(unavailable("The record store did not do it in time."));
+      record.reject(storeUnavailable("The record store did not do it in time."));
       this.#settleClose();
     });
     const waiting: Waiting = {
@@ -372,6 +372,6 @@ function refuse(waiting: readonly Waiting[], refusal: ServiceError): void {
 
 function refusalOf(cause: UnstorableError): ServiceError {
   return cause instanceof UnsoundLogError
-    ? unavailable("The log cannot be continued.", cause)
+    ? storeUnavailable("The log cannot be continued.", cause)
     : new ServiceError("internal", "The record cannot be stored.", { cause });
 }

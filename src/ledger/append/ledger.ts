@@ -1,5 +1,5 @@
 /** The ledger of a service, over any store: appends through group commit. */
-import { ServiceError } from "../../base/errors.ts";
+import { ServiceError, storeUnavailable } from "../../base/errors.ts";
 import { singleFlight } from "../../base/timers.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Ledger, PublishedLogs, RecordArchive } from "../ports/ledger.ts";
@@ -68,7 +68,7 @@ export function ledgerOver(
   const signableHead = async (name: LogName): Promise<LogState | undefined> => {
     const head = await store.head(name).catch((cause: unknown) => {
       if (!(cause instanceof UnsoundLogError)) throw cause;
-      throw new ServiceError("store_unavailable", "The log cannot be signed.", { retryAfterSeconds: 1, cause });
+      throw storeUnavailable("The log cannot be signed.", cause);
     });
     if (head !== undefined) await anchor?.confirm(head);
     return head;

@@ -1,5 +1,5 @@
 /** One log at all of its witnesses: whether a quorum has cosigned it, and at which state. */
-import { ServiceError } from "../../base/errors.ts";
+import { storeUnavailable } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
 import type { LedgerStore, LogState, StoredTree } from "../ports/store.ts";
@@ -113,10 +113,7 @@ export class WitnessQuorum {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let missing = this.#context.quorum;
     let toFail = this.atWitnesses.length - missing + 1;
-    const refuse = () =>
-      reject(
-        new ServiceError("store_unavailable", "Not enough witnesses have cosigned the log.", { retryAfterSeconds: 1 }),
-      );
+    const refuse = () => reject(storeUnavailable("Not enough witnesses have cosigned the log."));
     const cancel = this.#context.timers.after(waitMs, refuse);
     for (const each of this.atWitnesses) {
       void each.cosign(tree, span).then((done) => {

@@ -4,7 +4,7 @@
  * least one witness that knows whatever was answered. If not, the witnesses follow as they can.
  */
 import type { Clock } from "../../base/clock.ts";
-import { ServiceError } from "../../base/errors.ts";
+import { type ServiceError, storeUnavailable } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
@@ -76,7 +76,7 @@ export class Witnesses implements SharedAnchor {
     if (log.problem !== undefined) return cannotBeContinued(log.problem);
     if (log.isAdmitted) return undefined;
     void log.ask();
-    return unavailable("The witnesses of the log have not confirmed its state.");
+    return storeUnavailable("The witnesses of the log have not confirmed its state.");
   }
 
   anchored(tenantId: TenantId): LogState | undefined {
@@ -214,14 +214,7 @@ async function requireSound(log: WitnessQuorum, work: () => Promise<void>): Prom
 }
 
 function cannotBeContinued(problem: string): ServiceError {
-  return unavailable("The log cannot be continued.", new UnsoundLogError(problem));
-}
-
-function unavailable(message: string, cause?: unknown): ServiceError {
-  return new ServiceError("store_unavailable", message, {
-    retryAfterSeconds: 1,
-    ...(cause !== undefined && { cause }),
-  });
+  return storeUnavailable("The log cannot be continued.", new UnsoundLogError(problem));
 }
 
 // Saves cosignatures in batches, not at every commit: losing the newest costs one request to the witness.

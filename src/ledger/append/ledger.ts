@@ -73,6 +73,11 @@ export function ledgerOver(
     if (head !== undefined) await anchor?.confirm(head);
     return head;
   };
+  /** Reads of the log with this name; undefined if the text is no name. */
+  const named = async <Result>(text: string, read: (name: LogName) => Promise<Result>): Promise<Result | undefined> => {
+    const name = parseLogName(text);
+    return name === undefined ? undefined : read(name);
+  };
   return {
     get writable() {
       return isWritable;
@@ -113,25 +118,19 @@ export function ledgerOver(
       return tenantId === undefined ? undefined : store.search({ ...query, tenantId });
     },
     async receipt(text, recordId) {
-      const name = parseLogName(text);
-      const head = name === undefined ? undefined : await signableHead(name);
-      if (name === undefined || head === undefined) return "unknown";
-      const proven = await store.proven(name, head, recordId);
+      const head = await named(text, signableHead);
+      if (head === undefined) return "unknown";
+      const proven = await store.proven(logNameOf(head.origin), head, recordId);
       return typeof proven === "string" ? proven : receiptOf(head.origin, proven, signedTree(head, signer));
     },
     async checkpoint(text) {
-      const name = parseLogName(text);
-      const head = name === undefined ? undefined : await signableHead(name);
+      const head = await named(text, signableHead);
       return head && signer.sign(head);
     },
     async tile(text, path) {
-      const name = parseLogName(text);
       const tile = parseTilePath(path);
-      return name === undefined || tile === undefined ? undefined : store.tile(name, tile);
+      return tile && named(text, (name) => store.tile(name, tile));
     },
-    async consistencyProof(text, first, second) {
-      const name = parseLogName(text);
-      return name === undefined ? undefined : store.consistencyProof(name, first, second);
-    },
+    consistencyProof: (text, first, second) => named(text, (name) => store.consistencyProof(name, first, second)),
   };
 }

@@ -5,14 +5,7 @@ import { parseRecordId, type RecordId } from "../base/ids.ts";
 import { receiptMembers } from "../ledger/ports/ledger.ts";
 import type { SearchQuery } from "../ledger/ports/search.ts";
 import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
-import {
-  countsByUnit,
-  countsOf,
-  type Report,
-  readReport,
-  reportCsv,
-  reportTemplates,
-} from "../ledger/report/report.ts";
+import { countsOf, type Report, readReport, reportCsv, reportTemplates, unitsOf } from "../ledger/report/report.ts";
 import { isContentParameter, openParameters, pageMembers } from "../ledger/search/search-query.ts";
 import {
   admitViewers,
@@ -204,7 +197,7 @@ function countsIn(report: Report) {
     to: new Date(toMs).toISOString(),
     records: rows.length,
     evidence: Object.fromEntries(evidence),
-    by_time: countsByUnit(report),
+    by_time: unitsOf(report).counts,
     values: countsOf(report),
     revisions,
   };

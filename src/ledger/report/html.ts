@@ -5,7 +5,7 @@ import { grouped } from "../../base/visible-text.ts";
 import { rowOf } from "../search/rows.ts";
 import { parseCheckpoint } from "../tlog/checkpoint.ts";
 import { barsPlot, columnsPlot } from "./plots.ts";
-import { countsByUnit, countsOf, type Report, templates, unitsOf } from "./report.ts";
+import { countsOf, type Report, templates, unitsOf } from "./report.ts";
 
 /** Most rows of the table: more are for the CSV. */
 const maxListed = 10_000;
@@ -125,7 +125,7 @@ function cover(report: Report): Markup {
   return html`<p>${templates[template].lists}</p>
 <dl>${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
 <h2>What is shown</h2>
-<ul>${shown(report).map((line) => html`<li>${line}</li>`)}</ul>
+<ul>${shown(report, size).map((line) => html`<li>${line}</li>`)}</ul>
 <h2>What is not proven</h2>
 <ul>${notProven(report).map((line) => html`<li>${line}</li>`)}</ul>
 <h2>Checkpoint</h2>
@@ -139,8 +139,7 @@ function cover(report: Report): Markup {
 </ol>`;
 }
 
-function shown({ evidence, checkpoint }: Report): readonly string[] {
-  const { size } = parseCheckpoint(checkpoint);
+function shown({ evidence }: Report, size: number): readonly string[] {
   return [
     "Each record listed is exactly the one that its leaf commits to.",
     "Every such record of the period is listed, unless its content was erased.",
@@ -178,14 +177,14 @@ function lines(texts: readonly string[]): readonly Markup[] {
 function plots(report: Report): Markup {
   if (report.rows.length === 0) return html``;
   const { by } = templates[report.template];
-  const { of } = unitsOf(report);
+  const { of, counts: byUnit } = unitsOf(report);
   // The first revision was in force before.
   const marks = new Set(report.revisions.slice(1).map(({ since }) => of(since)));
   const counts = countsOf(report);
   const [byTime, byValue] = ["Records by time", `Records by ${by}`];
   return html`<section>
 <h2>${byTime}</h2>
-${columnsPlot(byTime, countsByUnit(report), marks)}
+${columnsPlot(byTime, byUnit, marks)}
 ${marks.size > 0 ? html`<p class="quiet">A dashed line marks the first record under another policy revision.</p>` : html``}
 <h2>${byValue}</h2>
 ${barsPlot(byValue, counts.slice(0, maxBars))}

@@ -137,8 +137,15 @@ const dayMs = 86_400_000;
 const units = ["2026-01-31".length, "2026-01".length, "2026".length] as const;
 const maxColumns = 100;
 
-/** Name of the day, month or year of a time: the shortest of which a plot has room for all of the period. */
-export function unitsOf({ fromMs, toMs, rows }: Report): { of(time: string): string; readonly all: readonly string[] } {
+/** Days, months or years: the shortest of which a plot has room for all of the period. */
+interface Units {
+  /** Name of the unit of a time. */
+  readonly of: (time: string) => string;
+  /** Number of records by unit, in order. */
+  readonly counts: Counted["values"];
+}
+
+export function unitsOf({ fromMs, toMs, rows }: Report): Units {
   const times = rows.map(({ recordedAt }) => Date.parse(recordedAt));
   const isLong = toMs - fromMs > maxColumns * dayMs;
   // A long period may begin before the log, and end in the future.
@@ -149,16 +156,9 @@ export function unitsOf({ fromMs, toMs, rows }: Report): { of(time: string): str
   );
   const namesBy = units.map((length) => [...new Set(days.map((day) => day.slice(0, length)))]);
   const at = namesBy.findIndex((names) => names.length <= maxColumns);
-  const [length, all] = [units.at(at) ?? 0, namesBy.at(at) ?? []];
-  return { of: (time) => time.slice(0, length), all };
-}
-
-/** Number of records by day, month or year, in order. */
-export function countsByUnit(report: Report): Counted["values"] {
-  const { of, all } = unitsOf(report);
-  const { values } = countOf(report.rows.map(({ recordedAt }) => [of(recordedAt)]));
-  const counts = new Map(values.map(({ value, records }) => [value, records]));
-  return all.map((value) => ({ value, records: counts.get(value) ?? 0 }));
+  const of: Units["of"] = (time) => time.slice(0, units.at(at) ?? 0);
+  const recorded = Map.groupBy(rows, ({ recordedAt }) => of(recordedAt));
+  return { of, counts: (namesBy.at(at) ?? []).map((value) => ({ value, records: recorded.get(value)?.length ?? 0 })) };
 }
 
 /** The rows as `ledger search --csv` prints them, with the purpose and the position of each. */

@@ -31,11 +31,13 @@ type NameOf<Flag> = Flag extends `--${infer Name} <${string}`
     : never;
 type ValueOf<Flag, Said> = Said extends { readonly parse: (...given: never) => infer Value }
   ? Value
-  : Flag extends `${string}...>`
-    ? readonly string[]
-    : Flag extends `${string}>`
-      ? string
-      : boolean;
+  : Said extends { readonly choices: readonly (infer Choice)[] }
+    ? Choice
+    : Flag extends `${string}...>`
+      ? readonly string[]
+      : Flag extends `${string}>`
+        ? string
+        : boolean;
 type Always = { readonly required: true } | { readonly fallback: unknown };
 
 /** The values of options, by their names in camel case. */

@@ -220,7 +220,6 @@ export const ledgerReportCommand = command({
     const { fromMs, toMs = systemClock.now() } = criteria;
     if (fromMs === undefined) throw searchRefusal(["--last or --from: is required"]);
     if (fromMs >= toMs) throw searchRefusal(["--to: is not after the beginning of the period"]);
-    const known = reportTemplates.find((each) => each === template) ?? "access";
     return withArchive(context, async (opened) => {
       const { archive } = opened;
       const { checkpoint, head } = await signed(opened, await logOf(archive, tenant));
@@ -228,7 +227,7 @@ export const ledgerReportCommand = command({
       const searched = { log: logNameOf(origin), tenant_id: tenantId, operator: userName() };
       const fields = ["template", ...searchedParameters(period)];
       tellSecurity(context.terminal, "ledger_searched", { ...searched, fields }, "a log is searched", "info");
-      const scope = { template: known, tenantId, fromMs, toMs, checkpoint };
+      const scope = { template, tenantId, fromMs, toMs, checkpoint };
       const report = await readReport(archive, scope).catch(refuse);
       const files = await write(report, csv === true ? [out, `${out.slice(0, -extname(out).length)}.csv`] : [out]);
       const records = report.rows.length;

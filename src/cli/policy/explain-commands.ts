@@ -32,9 +32,7 @@ export const policyExplainCommand = command({
     const { options, args } = context;
     return askingCedar(async (engineOptions) => {
       if (options.decision !== undefined || options.requestId !== undefined)
-        return withRecordedDecision(args[0], context, engineOptions, ({ engine, newest, ...question }) =>
-          explanationOf(question, engine, newest),
-        );
+        return explainRecorded(args[0], context, engineOptions);
       const { engine } = await compileDirectory(args[0], context, engineOptions);
       try {
         const question = await readQuestion(options, engine.callerAttributes).catch((error: unknown) => {
@@ -96,18 +94,28 @@ const irreproducible: Readonly<Record<Irreproducible, string>> = {
   revision_refused: "the policy revision that decided does not compile any more",
 };
 
-interface DecisionToExplain extends Question {
-  /** Of the directory if one is given, else of the revision that decided. */
-  readonly engine: CompiledEngine;
-  readonly newest: NewestDecision | undefined;
+/** What was found. Throws a Refusal if the decision cannot be evaluated again. */
+function orRefuse<Found extends object>(found: Found | Irreproducible): Found {
+  if (typeof found !== "string") return found;
+  throw new Refusal(irreproducible[found], { value: { status: found } });
 }
 
-/** Finds the decision in the store of the settings and passes it on. Throws a Refusal if that is not possible. */
-export async function withRecordedDecision(
+/** Does work with the store of the settings, about the tenant or the only one with a log. */
+function ofTenant(
+  context: Context,
+  named: TenantId | undefined,
+  work: (archive: StoreArchive, tenantId: TenantId) => Promise<Answer>,
+): Promise<Answer> {
+  return inStore(() =>
+    withArchive(context, async ({ archive }) => work(archive, named ?? (await logOf(archive, undefined)).tenantId)),
+  );
+}
+
+/** Explains a recorded decision under the directory if one is given, else under the revision that decided. */
+async function explainRecorded(
   directory: string | undefined,
   context: Context<RecordedOptions>,
   engineOptions: EngineOptions,
-  use: (decision: DecisionToExplain) => Answer,
 ): Promise<Answer> {
   const { options } = context;
   const named = parseNames({ tenant: options.tenant }).tenantId;
@@ -115,28 +123,18 @@ export async function withRecordedDecision(
   if (problem !== undefined) throw new Refusal(problem);
   // Loaded here, so that other commands start faster.
   const { compileRecorded, findDecision } = await import("../../domain/replay.ts");
-  const look = async (archive: StoreArchive): Promise<Answer> => {
-    const tenantId = named ?? (await logOf(archive, undefined)).tenantId;
-    const found = await findDecision(archive, tenantId, await decisionIdOf(archive, tenantId, options));
-    if (typeof found === "string") throw irreproducibleBecause(found);
-    const compiled =
+  return ofTenant(context, named, async (archive, tenantId) => {
+    const found = orRefuse(await findDecision(archive, tenantId, await decisionIdOf(archive, tenantId, options)));
+    const { engine } =
       directory === undefined
-        ? await compileRecorded(archive, found.record, engineOptions)
+        ? orRefuse(await compileRecorded(archive, found.record, engineOptions))
         : await compileDirectory(directory, context, engineOptions);
-    if (typeof compiled === "string") throw irreproducibleBecause(compiled);
-    const { engine } = compiled;
     try {
-      return use({ ...found, engine, newest: await newestDecision(archive, tenantId) });
+      return explanationOf(found, engine, await newestDecision(archive, tenantId));
     } finally {
       engine.release();
     }
-  };
-  return inStore(() => withArchive(context, ({ archive }) => look(archive)));
-}
-
-/** The decision cannot be evaluated again. */
-export function irreproducibleBecause(status: Irreproducible): Refusal {
-  return new Refusal(irreproducible[status], { value: { status } });
+  });
 }
 
 function problemOf({ decision, requestId, action, request }: RecordedOptions): string | undefined {
@@ -188,7 +186,7 @@ function lineOf({ recordId, recordedAt }: FoundRecord): string {
 // The revision in force, as far as a store shows it.
 
 /** The newest decision of a tenant: its revision was in force then, and may still be. */
-export interface NewestDecision {
+interface NewestDecision {
   readonly policyRevision: string;
   /** RFC 3339. */
   readonly recordedAt: string;
@@ -219,7 +217,7 @@ async function newestDecision(
 }
 
 /** The same from the store of the settings, if there is one; or a text that describes the store's problem. */
-export async function lookUpNewestDecision(
+async function lookUpNewestDecision(
   { load }: Pick<Context, "load">,
   tenantId: TenantId,
 ): Promise<NewestDecision | string | undefined> {
@@ -230,7 +228,7 @@ export async function lookUpNewestDecision(
 }
 
 /** Warnings for readers of an answer of this revision. */
-export function revisionWarnings(
+function revisionWarnings(
   revision: string,
   tenantId: TenantId,
   newest: NewestDecision | string | undefined,
@@ -260,16 +258,11 @@ export const policyReplayCommand = command({
     return askingCedar(async (engineOptions) => {
       const { engine } = await compileDirectory(context.args[0], context, engineOptions);
       try {
-        return await inStore(() =>
-          withArchive(context, async ({ archive }) => {
-            const tenantId = named ?? (await logOf(archive, undefined)).tenantId;
-            // Loaded here, so that other commands start faster.
-            const { replayDecision } = await import("../../domain/replay.ts");
-            const replay = await replayDecision(archive, tenantId, decisionId, engine, engineOptions);
-            if (typeof replay !== "string") return replayAnswer(replay);
-            throw irreproducibleBecause(replay);
-          }),
-        );
+        return await ofTenant(context, named, async (archive, tenantId) => {
+          // Loaded here, so that other commands start faster.
+          const { replayDecision } = await import("../../domain/replay.ts");
+          return replayAnswer(orRefuse(await replayDecision(archive, tenantId, decisionId, engine, engineOptions)));
+        });
       } finally {
         engine.release();
       }

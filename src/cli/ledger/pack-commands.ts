@@ -20,10 +20,10 @@ import {
   linesOf,
   maxLineBytes,
   PackError,
-  type PackField,
   type PackHeader,
   type PackPolicy,
   type PackSelection,
+  packFields,
   parseLine,
   refuse,
   type TimeRange,
@@ -37,7 +37,7 @@ import { type Context, command } from "../frame/command.ts";
 import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
-import { flagName, readSearch, searchRefusal, type TermCriteria } from "./search-flags.ts";
+import { flagOf, givenValues, readSearch, searchRefusal, type TermCriteria } from "./search-flags.ts";
 import { requireTrust, trustFlags } from "./verify-commands.ts";
 
 /** Progress interval, in entries. */
@@ -149,32 +149,25 @@ function creationProblem(path: string, error: unknown): string {
 
 type PackFlags = TermCriteria & { readonly last?: string };
 
-const fields = [
-  ["artifactDigest", "artifact_digest"],
-  ["cid", "cid"],
-  ["decision", "decision_id"],
-  ["principal", "principal"],
-  ["onBehalfOf", "on_behalf_of"],
-  ["resource", "resource_id"],
-  ["label", "label"],
-] as const satisfies readonly (readonly [keyof PackFlags, PackField])[];
-
 /** One value at most, of a time range or of all time; or a time range. */
 function readSelection(flags: PackFlags): PackSelection {
   const ends = readEnds(flags);
-  const [given, ...others] = fields.filter(([flag]) => flags[flag]);
+  const [given, ...others] = givenValues(flags).flatMap(([parameter, text]) => {
+    const field = packFields.find((one) => one === parameter);
+    return field === undefined || text === "" ? [] : [{ field, text }];
+  });
   if (others.length > 0 || (given === undefined && !hasEnds(ends)))
     throw new Refusal(
-      `--last, or --from and --to, say what to pack, or one of ${fields.map(([flag]) => flagName(flag)).join(", ")}, or both`,
+      `--last, or --from and --to, say what to pack, or one of ${packFields.map(flagOf).join(", ")}, or both`,
     );
   if (given === undefined) return ends;
-  const [flag, field] = given;
+  const { field, text } = given;
   if (field === "decision_id" && hasEnds(ends))
     throw new Refusal("--decision: is of any time: give no --last, --from or --to");
   const { parse, message } = formOf(field);
-  const value = parse(flags[flag] ?? "");
+  const value = parse(text);
   // No record can have this value.
-  if (value === undefined) throw searchRefusal([`${flagName(flag)}: ${message}`]);
+  if (value === undefined) throw searchRefusal([`${flagOf(field)}: ${message}`]);
   return { field, value, ...ends };
 }
 

@@ -35,7 +35,7 @@ const page = {
 const flags = { ...page, ...terms, ...range };
 
 export type TermCriteria = { readonly [Flag in keyof typeof terms | keyof typeof range]?: string };
-export type PageCriteria = TermCriteria & { readonly [Flag in keyof typeof page]?: string | boolean };
+type PageCriteria = TermCriteria & { readonly [Flag in keyof typeof page]?: string | boolean };
 
 /** Options for the content of records and the time of recording. */
 export const searchFlags = {
@@ -66,16 +66,17 @@ export function asksForTerms(options: TermCriteria): boolean {
 
 /** The search, or the problems of the options. */
 export function readSearch(options: PageCriteria): SearchCriteria | readonly string[] {
-  const criteria = parseSearch(Object.fromEntries(given(options)), systemClock.now());
+  const criteria = parseSearch(Object.fromEntries(givenValues(options)), systemClock.now());
   return "limit" in criteria ? criteria : criteria.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`);
 }
 
 /** Names of the parameters that are given. */
 export function searchedParameters(options: PageCriteria): readonly string[] {
-  return given(options).map(([parameter]) => parameter);
+  return givenValues(options).map(([parameter]) => parameter);
 }
 
-function given(options: PageCriteria): readonly (readonly [SearchParameter, string])[] {
+/** The parameters that are given, with their texts. */
+export function givenValues(options: PageCriteria): readonly (readonly [SearchParameter, string])[] {
   return Object.entries(flags).flatMap(([flag, parameter]) => {
     const value = options[flag as keyof PageCriteria];
     return value === undefined ? [] : [[parameter, String(value)] as const];
@@ -88,12 +89,7 @@ export function searchRefusal(problems: readonly string[]): Refusal {
 }
 
 /** The option as written on the command line. */
-function flagOf(parameter: SearchParameter): string {
+export function flagOf(parameter: SearchParameter): string {
   const [flag = parameter] = Object.entries(flags).find(([, named]) => named === parameter) ?? [];
-  return flagName(flag);
-}
-
-/** The flag of Commander's option name. */
-export function flagName(flag: string): string {
   return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

@@ -141,7 +141,7 @@ function membersOf(text: string): Readonly<Record<string, unknown>> {
 // Selection of a pack.
 
 /** Fields for selection by value. */
-const packFields = [
+export const packFields = [
   "artifact_digest",
   "cid",
   "decision_id",
@@ -151,7 +151,7 @@ const packFields = [
   "label",
 ] as const satisfies SearchField[];
 
-export type PackField = (typeof packFields)[number];
+type PackField = (typeof packFields)[number];
 
 /**
  * A complete time range; or everything with one value, of all time or of a time range. For an artifact or a decision,

@@ -26,24 +26,35 @@ export function inStore<Result>(work: () => Promise<Result>): Promise<Result> {
   });
 }
 
+/** Opens a part of a store, and closes it after the work. Throws a Refusal if it cannot be opened. */
+export async function withOpened<Opened extends { close(): Promise<void> }, Result>(
+  open: () => Promise<Opened>,
+  work: (opened: Opened) => Promise<Result>,
+): Promise<Result> {
+  const opened = await inStore(open);
+  try {
+    return await work(opened);
+  } finally {
+    await opened.close();
+  }
+}
+
 export interface OpenedStore {
   readonly archive: StoreArchive;
   /** Path of the file with the keys that sign checkpoints. */
   readonly keyPath: string;
 }
 
-/** Opens the store of the settings for reading, and closes it again. Throws a Refusal if that is not possible. */
+/** Does work with the store of the settings, opened for reading. */
 export async function withArchive<Result>(
   { load }: Pick<Context, "load">,
   look: (opened: OpenedStore) => Promise<Result>,
 ): Promise<Result> {
   const config = load("ledger");
-  const archive = await inStore(async () => (await storeBackend(config)).openArchive());
-  try {
-    return await look({ archive, keyPath: config.ledgerKey });
-  } finally {
-    await archive.close();
-  }
+  return withOpened(
+    async () => (await storeBackend(config)).openArchive(),
+    (archive) => look({ archive, keyPath: config.ledgerKey }),
+  );
 }
 
 /** Pause in which a waiting service gets its turn. */
@@ -55,18 +66,8 @@ export async function withAdministration<Result>(
   work: (administration: RecordsAdministration) => Promise<Result>,
 ): Promise<Result> {
   const config = load("ledger");
-  const administration = await inStore(async () =>
-    (await storeBackend(config)).openAdministration({
-      clock: systemClock,
-      random: systemRandom,
-      pause: () => setTimeout(pauseMs),
-    }),
-  );
-  try {
-    return await work(administration);
-  } finally {
-    await administration.close();
-  }
+  const tools = { clock: systemClock, random: systemRandom, pause: () => setTimeout(pauseMs) };
+  return withOpened(async () => (await storeBackend(config)).openAdministration(tools), work);
 }
 
 /** The logs of a command: the tenant's, or all of them. */

@@ -15,7 +15,7 @@ import { allTiles, type TileName, tilePath } from "../../ledger/tlog/tiles.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { StoredSearchIndexer } from "../../stores/sql/search-indexer.ts";
 import { command } from "../frame/command.ts";
-import { inStore, logOf, logsOf, oneTenantFlag, withArchive } from "../frame/store.ts";
+import { logOf, logsOf, oneTenantFlag, withArchive, withOpened } from "../frame/store.ts";
 import { type Answer, createProgress, type Progress, Refusal } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
 
@@ -117,22 +117,19 @@ export const ledgerReindexCommand = command({
     const logs = await withArchive(context, ({ archive }) => logsOf(archive, context.options.tenant));
     const config = context.load("ledger");
     const pause = () => setTimeout(pauseMs);
-    const indexer = await inStore(async () => {
+    const open = async () => {
       const database = await (await storeBackend(config)).openDatabase("upkeep");
       return new StoredSearchIndexer(database, { random: systemRandom, pause });
-    });
+    };
     const progress = createProgress(context.terminal);
     const rebuilt: Rebuilt[] = [];
-    try {
+    await withOpened(open, async (indexer) => {
       for (const [position, head] of logs.entries()) {
         const onProgress = (leaves: number) =>
           progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
         rebuilt.push({ head, index: await indexer.rebuild(head.tenantId, onProgress) });
       }
-    } finally {
-      progress.done();
-      await indexer.close();
-    }
+    }).finally(progress.done);
     return answerOf(rebuilt);
   },
 });

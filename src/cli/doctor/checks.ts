@@ -33,7 +33,7 @@ import { readKeyFile } from "../../stores/files/key-file.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import type { Context } from "../frame/command.ts";
 import { withArchive } from "../frame/store.ts";
-import { Refusal } from "../frame/terminal.ts";
+import { answerOfRefusal, Refusal } from "../frame/terminal.ts";
 import { logsAhead } from "../ledger/recovery-commands.ts";
 import type { Check, Findings } from "./finding.ts";
 
@@ -68,8 +68,7 @@ async function settingProblems(load: Context["load"]): Promise<readonly string[]
   try {
     config = load("serve");
   } catch (error) {
-    if (error instanceof Refusal) return error.answer.problems ?? [];
-    throw error;
+    return answerOfRefusal(error).problems ?? [];
   }
   const { bundle } = await loadPolicyDirectory(config.policyDir, fileSystem, config);
   const parsers = {

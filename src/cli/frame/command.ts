@@ -6,7 +6,7 @@ import type { ConfigFor, Use } from "../../config/config.ts";
 import { loadConfig } from "../../config/load.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
-import { type Answer, print, Refusal, type Terminal } from "./terminal.ts";
+import { type Answer, answerOfRefusal, print, Refusal, type Terminal } from "./terminal.ts";
 
 /** Help of an option, and how its text is parsed. */
 interface Details {
@@ -104,8 +104,7 @@ export function command<const F extends Flags>(described: Described<F>): AnyComm
             ? await takeStep(result, { name, options: chosen as StepOptions, terminal })
             : result;
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
-        answer = { exitCode: refusalCode, ...error.answer };
+        answer = { exitCode: refusalCode, ...answerOfRefusal(error) };
       }
       if (answer !== undefined) print(answer, chosen.json === true, terminal);
     });

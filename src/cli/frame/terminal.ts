@@ -92,6 +92,12 @@ export class Refusal extends Error {
   }
 }
 
+/** The answer of a Refusal. Throws any other error. */
+export function answerOfRefusal(error: unknown): Answer {
+  if (error instanceof Refusal) return error.answer;
+  throw error;
+}
+
 /** Does work; turns errors into a Refusal that names the setting. */
 export function underSetting<Result>(setting: string, work: () => Result): Result {
   try {

@@ -3,6 +3,7 @@ import { watch } from "node:fs";
 import * as fileSystem from "node:fs/promises";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { messageOf } from "../../base/errors.ts";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
 import {
   type CompiledEngine,
@@ -21,7 +22,7 @@ import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/director
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
 import { describeProblem, excerptOf, type PolicyProblem } from "../../policy/model/problem.ts";
 import { type Context, command } from "../frame/command.ts";
-import { type Answer, print, Refusal } from "../frame/terminal.ts";
+import { type Answer, answerOfRefusal, print, Refusal } from "../frame/terminal.ts";
 import { explanationText } from "./explanation-text.ts";
 import { interruptible } from "./prover-process.ts";
 
@@ -55,15 +56,12 @@ export async function compileDirectory(
 export async function askingCedar(work: (engineOptions: EngineOptions) => Promise<Answer>): Promise<Answer> {
   const disagreements = new Set<string>();
   const onDisagreement = (found: string) => disagreements.add(found);
-  const answer = await work({ evaluator: "both", onDisagreement }).catch((error: unknown) => {
-    if (error instanceof Refusal) return error.answer;
-    throw error;
-  });
+  const answer = await work({ evaluator: "both", onDisagreement }).catch(answerOfRefusal);
   return { ...answer, problems: [...(answer.problems ?? []), ...disagreements] };
 }
 
 /** The schema for policies of the directory; only problems of its manifest matter. */
-export async function readSchema(argument: string | undefined, { load }: Pick<Context, "load">): Promise<string> {
+async function readSchema(argument: string | undefined, { load }: Pick<Context, "load">): Promise<string> {
   const settings = load("policy");
   const directory = argument ?? load("policy_directory").policyDir;
   const { bundle, problems } = await readPolicyDirectory(directory, fileSystem, settings);
@@ -192,11 +190,7 @@ const settledMs = 100;
 async function watchTests(context: TestContext): Promise<undefined> {
   const directory = context.args[0] ?? context.load("policy_directory").policyDir;
   const runTests = async () => {
-    const answer = await testOnce(context).catch((error: unknown) => {
-      if (error instanceof Refusal) return error.answer;
-      throw error;
-    });
-    print(answer, context.options.json === true, context.terminal);
+    print(await testOnce(context).catch(answerOfRefusal), context.options.json === true, context.terminal);
   };
   await interruptible(async (signal) => {
     let timer: NodeJS.Timeout | undefined;
@@ -354,7 +348,7 @@ export const policyInitCommand = command({
       await write(join(directory, "schema.cedarschema"), await readSchema(directory, context));
     } catch (error) {
       if (error instanceof Refusal) throw error;
-      throw new Refusal(`${directory}: ${error instanceof Error ? error.message : String(error)}`);
+      throw new Refusal(`${directory}: ${messageOf(error)}`);
     }
     const written = [...Object.keys(files), "schema.cedarschema"];
     return {

@@ -1,5 +1,6 @@
 /** Runs the prover: a separate program, which may be missing, crash, answer invalidly or hang. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { messageOf } from "../../base/errors.ts";
 import {
   type ProverAnswer,
   type ProverHead,
@@ -134,7 +135,7 @@ function startOrExplain(program: string): ChildProcessWithoutNullStreams | strin
   try {
     return spawn(program, [], { stdio: "pipe", detached: hasGroups, windowsHide: true });
   } catch (error) {
-    return cannotStart(error instanceof Error ? error.message : String(error));
+    return cannotStart(messageOf(error));
   }
 }
 

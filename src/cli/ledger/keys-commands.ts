@@ -2,14 +2,15 @@
 import { existsSync } from "node:fs";
 import { systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
+import { type SignedTree, signedTree } from "../../ledger/append/answering.ts";
 import { findRotations } from "../../ledger/audit/audit.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import type { SignedRoot } from "../../ledger/tlog/cose-receipt.ts";
 import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";
-import { LogSigner } from "../../ledger/tlog/signer.ts";
+import { cosigning, LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../../ledger/tlog/trusted-key.ts";
+import { isTree } from "../../ledger/witness/witness-log.ts";
 import {
   createKeyFile,
   KeyFileError,
@@ -152,11 +153,8 @@ function newKey(): SigningKey {
 
 // Checkpoints that commands sign.
 
-interface SignedState {
-  /** With the stored cosignatures of this tree. */
-  readonly checkpoint: string;
-  /** Signs its root for COSE receipts. */
-  readonly root: () => SignedRoot;
+/** Its checkpoint has the stored cosignatures of this tree. */
+interface SignedState extends SignedTree {
   /** Its state: the requested one, or the newest before it that the anchor confirms. */
   readonly head: LogState;
   /** Verifier keys of the log, the current one first. */
@@ -173,12 +171,10 @@ export async function signed(opened: OpenedStore, committed: LogState): Promise<
   const signable = await archive.signable(committed);
   if ("problem" in signable) throw new Refusal(signable.problem);
   const { head } = signable;
-  const signer = new LogSigner(keys);
-  const cosignatures = (await archive.cosignatures())
-    .filter(({ tenantId, size, root }) => tenantId === head.tenantId && size === head.size && sameHash(root, head.root))
-    .map(({ line }) => line);
-  const checkpoint = signer.sign(head) + cosignatures.join("");
-  return { checkpoint, root: () => signer.signRoot(head), head, verifierKeys: signer.verifierKeys(head.origin) };
+  const stored = (await archive.cosignatures()).filter((one) => one.tenantId === head.tenantId && isTree(one, head));
+  const cosignatures = () => stored.map(({ line }) => line).join("");
+  const signer = cosigning(new LogSigner(keys), { cosignatures });
+  return { ...signedTree(head, signer), head, verifierKeys: signer.verifierKeys(head.origin) };
 }
 
 /**

@@ -42,7 +42,7 @@ function appended(log: string, committed: CommittedRecord, tree: SignedTree): Ap
 }
 
 /** The signatures of a tree. */
-interface SignedTree {
+export interface SignedTree {
   readonly checkpoint: string;
   /** Made at the first call. */
   root(): SignedRoot;

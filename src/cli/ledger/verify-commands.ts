@@ -25,7 +25,7 @@ import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { findReceipt, type GivenReceipt, type VerifiedReceipt, verifyReceipt } from "../../ledger/record/receipt.ts";
-import { type LogVerifier, openCheckpoint, parseCheckpoint } from "../../ledger/tlog/checkpoint.ts";
+import { type LogVerifier, parseCheckpoint } from "../../ledger/tlog/checkpoint.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { formatVerifierKey } from "../../ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../ledger/tlog/tlog-proof.ts";
@@ -199,10 +199,9 @@ function readEarlierState(file: string, keysOf: (origin: string) => readonly Log
     const text = bytes.toString("utf8");
     const receipt = findReceipt(readJson(bytes));
     const note = receipt === undefined ? text : parseTlogProof(receipt.proof).checkpoint;
-    const keys = keysOf(parseCheckpoint(note).origin);
-    const { verifier } = openWithAny(note, keys);
+    const { checkpoint, verifier } = openWithAny(note, keysOf(parseCheckpoint(note).origin));
     if (receipt !== undefined) verifyReceipt(receipt, verifier);
-    return { ...openCheckpoint(note, verifier), note, source: file };
+    return { ...checkpoint, note, source: file };
   } catch (error) {
     if (error instanceof NoteError) throw new NoteError(`${file}: ${error.message}`);
     throw error;

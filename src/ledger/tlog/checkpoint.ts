@@ -39,16 +39,12 @@ export function parseCheckpoint(note: string): Checkpoint {
 export function openCheckpoint(note: string, verifier: LogVerifier): Checkpoint {
   const checkpoint = parseText(openNote(note, verifier));
   if (checkpoint.origin !== verifier.name) throw new NoteError("The checkpoint is of another log.");
-  requireBound(checkpoint.size, verifier);
-  return checkpoint;
-}
-
-/** Throws a NoteError if the key was retired before the tree had this size. */
-export function requireBound(size: number, { keyId, maxTreeSize }: LogVerifier): void {
-  if (maxTreeSize !== undefined && size > maxTreeSize)
+  const { keyId, maxTreeSize } = verifier;
+  if (maxTreeSize !== undefined && checkpoint.size > maxTreeSize)
     throw new NoteError(
-      `The key ${keyId} was retired: it counts for trees of up to ${maxTreeSize} leaves, not ${size}.`,
+      `The key ${keyId} was retired: it counts for trees of up to ${maxTreeSize} leaves, not ${checkpoint.size}.`,
     );
+  return checkpoint;
 }
 
 function parseText(text: string): Checkpoint {

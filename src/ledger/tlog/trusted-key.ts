@@ -3,7 +3,7 @@
  * index of that leaf, which is the size of the largest tree without it.
  */
 import { parseDecimal } from "../../base/text-forms.ts";
-import { type Checkpoint, type LogVerifier, openCheckpoint, requireBound } from "./checkpoint.ts";
+import { type Checkpoint, type LogVerifier, openCheckpoint } from "./checkpoint.ts";
 import { NoteError, openNote, parseNote } from "./note.ts";
 import { parseVerifierKey } from "./note-keys.ts";
 
@@ -41,8 +41,6 @@ export function openWithAny(note: string, keys: readonly LogVerifier[]): OpenedC
     throw new NoteError(keys.length === 0 ? "There is no trusted key." : "The note is not signed by the trusted key.");
   for (const key of signing) openNote(note, key);
   const { size } = openCheckpoint(note, { ...first, maxTreeSize: undefined });
-  const verifier = signing.find(({ maxTreeSize }) => maxTreeSize === undefined || size <= maxTreeSize);
-  if (verifier === undefined) requireBound(size, first);
-  const believed = verifier ?? first;
-  return { checkpoint: openCheckpoint(note, believed), verifier: believed };
+  const verifier = signing.find(({ maxTreeSize }) => maxTreeSize === undefined || size <= maxTreeSize) ?? first;
+  return { checkpoint: openCheckpoint(note, verifier), verifier };
 }

@@ -30,3 +30,14 @@ function unitEscape(unit: number): string {
 export function grouped(value: number): string {
   return value.toLocaleString("en-US");
 }
+
+/** A number of things: `1 record`, `2 records`. */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** The first names, and how many there are besides. */
+export function listed(names: readonly string[], most = 10): string {
+  const more = names.length - most;
+  return `${names.slice(0, most).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}

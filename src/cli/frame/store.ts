@@ -4,6 +4,7 @@ import { systemClock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { parseRecordId, parseTenantId, type RecordId, systemRandom, type TenantId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
+import { listed } from "../../base/visible-text.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
@@ -80,18 +81,14 @@ export async function logsOf(archive: StoreArchive, tenant: string | undefined):
 /** The option of commands that read one log; most development stores have only one. */
 export const oneTenantFlag = "whose records; may be left out if the store has the log of one tenant only";
 
-/** Most tenants that a refusal names. */
-const maxNamed = 10;
-
 /** The log of a command: the tenant's, or the only one. */
 export async function logOf(archive: StoreArchive, tenant: string | undefined): Promise<LogState> {
   const logs = await logsOf(archive, tenant);
   const [log, ...others] = logs;
   if (log === undefined) throw new Refusal("the store has no log yet");
   if (others.length === 0) return log;
-  const names = logs.slice(0, maxNamed).map(({ tenantId }) => tenantId);
-  const more = logs.length > maxNamed ? ` and ${logs.length - maxNamed} more` : "";
-  throw new Refusal(`--tenant: is required: the store has logs of ${logs.length} tenants: ${names.join(", ")}${more}`);
+  const names = listed(logs.map(({ tenantId }) => tenantId));
+  throw new Refusal(`--tenant: is required: the store has logs of ${logs.length} tenants: ${names}`);
 }
 
 /** Names of tenants and records on the command line. */

@@ -1,5 +1,6 @@
 /** `ledger erase`, and `ledger hold …`: legal holds, which prevent erasure. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import { plural } from "../../base/visible-text.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import {
@@ -44,10 +45,7 @@ export const ledgerEraseCommand = command({
     const recordIds = "recordIds" in wanted ? wanted.recordIds : preview.erasable.map(({ recordId }) => recordId);
     return {
       // Erasing an erased record again destroys nothing.
-      question:
-        length === 0
-          ? undefined
-          : `Erase ${length} ${length === 1 ? "record" : "records"} of tenant ${tenantId} for good?`,
+      question: length === 0 ? undefined : `Erase ${plural(length, "record")} of tenant ${tenantId} for good?`,
       preview: previewAnswer(preview),
       take: (statement) =>
         withAdministration(context, async (administration) => {

@@ -9,7 +9,7 @@ import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
 import { defined, parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
-import { visibleLine } from "../../base/visible-text.ts";
+import { plural, visibleLine } from "../../base/visible-text.ts";
 import { type EvidenceCounts, type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts";
 import type { Step } from "../../domain/lineage/remarks.ts";
 import { type PackReport, packReport } from "../../domain/lineage/report.ts";
@@ -224,14 +224,14 @@ export const ledgerPackVerifyCommand = command({
 export function reportText(report: PackReport): string {
   const { lineages, others } = report;
   return [
-    `verified: ${count(report.records, "record")} of ${report.log}`,
+    `verified: ${plural(report.records, "record")} of ${report.log}`,
     "",
     ...table([
       ["tenant", report.tenant_id],
       ["selection", selectionText(report.selection)],
       ...(report.evidence === undefined ? [] : [["evidence", evidenceText(report.evidence)] as const]),
-      ["erased", `${count(report.erased, "record")}, of which the leaf alone is left`],
-      ["log", `${count(report.tree_size, "leaf")}, the newest recorded at ${report.newest_recorded_at}`],
+      ["erased", `${plural(report.erased, "record")}, of which the leaf alone is left`],
+      ["log", `${plural(report.tree_size, "leaf", "leaves")}, the newest recorded at ${report.newest_recorded_at}`],
       ["root", report.root],
       ["signed by", `key ${report.key_id}`],
       ...report.witnesses.map(({ name, cosigned_at }) => ["cosigned by", `${name}, ${cosigned_at}`] as const),
@@ -274,7 +274,7 @@ function stepLine(step: Step): string {
 
 function evidenceText({ allowed, ...codes }: EvidenceCounts): string {
   const counts = Object.entries(codes).map(([code, number]) => `${number} ${code.replaceAll("_", " ")}`);
-  return `${allowed} allowed ${allowed === 1 ? "decision" : "decisions"}${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`;
+  return `${plural(allowed, "allowed decision")}${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`;
 }
 
 /** Whether the policy expects evidence, and what arrived. */
@@ -298,11 +298,6 @@ function selectionText({ from, to, ...field }: PackReport["selection"]): string 
 
 function table(rows: readonly (readonly [name: string, value: string])[]): readonly string[] {
   return rows.map(([name, value]) => `  ${name.padEnd(13)}${value}`);
-}
-
-function count(number: number, noun: "record" | "leaf"): string {
-  const plural = noun === "leaf" ? "leaves" : "records";
-  return `${number} ${number === 1 ? noun : plural}`;
 }
 
 function isGiven(text: unknown): text is string {

@@ -2,6 +2,7 @@
 import { systemClock } from "../../base/clock.ts";
 import { systemRandom } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
+import { plural } from "../../base/visible-text.ts";
 import type { ConfigFor } from "../../config/config.ts";
 import { auditLog } from "../../ledger/audit/audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
@@ -56,7 +57,7 @@ export const ledgerAnchorCommand = command({
       if (problems.length > 0)
         throw new Refusal([...problems, "nothing was adopted"], { value: { logs }, text: lines.join("\n") });
       return {
-        question: `Adopt ${logs.length} ${logs.length === 1 ? "log" : "logs"} as the newest, for good?`,
+        question: `Adopt ${plural(logs.length, "log")} as the newest, for good?`,
         preview: { value: { logs }, text: [...lines, "would be adopted"].join("\n") },
         async take(statement) {
           await adoptAnchor({ ...paths, clock: systemClock, random: systemRandom, statement }, heads);

@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
-import { grouped, visibleLine } from "../../base/visible-text.ts";
+import { grouped, listed, visibleLine } from "../../base/visible-text.ts";
 import { codeText } from "../../files/file-system.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
@@ -124,9 +124,6 @@ function answer(page: SearchPage, none: string | undefined, { tenantId, records 
   };
 }
 
-/** Most principals that are named. */
-const maxNamed = 10;
-
 /** What was searched, if nothing is found; principals are those of the newest records. */
 async function emptyLine(
   archive: StoreArchive,
@@ -135,9 +132,8 @@ async function emptyLine(
 ): Promise<string | undefined> {
   if (found.length > 0 || (counted !== undefined && counted.records > 0)) return undefined;
   const page = await archive.search({ tenantId, terms: [], limit: 1, newest: true, countBy: "principal" });
-  const names = (page.counted?.values ?? []).map(({ value }) => value);
-  const more = names.length > maxNamed ? ` and ${names.length - maxNamed} more` : "";
-  return `0 of ${grouped(size)} records match; principals here: ${names.slice(0, maxNamed).join(", ")}${more}`;
+  const names = listed((page.counted?.values ?? []).map(({ value }) => value));
+  return `0 of ${grouped(size)} records match; principals here: ${names}`;
 }
 
 async function recordsOf(

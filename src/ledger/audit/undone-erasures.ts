@@ -1,4 +1,5 @@
 /** Describes erasures that a restored backup has undone, for operators. */
+import { plural } from "../../base/visible-text.ts";
 import type { RecordKind } from "../ports/record.ts";
 import type { ReapplyRefusal, UndoneErasure } from "../ports/records-administration.ts";
 import { unerasable } from "../record/operator-records.ts";
@@ -17,13 +18,13 @@ export function describeUndone(undone: readonly UndoneErasure[]): readonly strin
       ...(recorded === 0
         ? []
         : [
-            `tenant ${tenantId}: openings or kept answers of ${recorded} erased ${plural(recorded)} are in the store ` +
+            `tenant ${tenantId}: openings or kept answers of ${plural(recorded, "erased record")} are in the store ` +
               "again, as a backup from before the erasure brings them back",
           ]),
       ...(noted === 0
         ? []
         : [
-            `tenant ${tenantId}: the anchor notes the erasure of ${noted} ${plural(noted)}, and the log has no leaf for ` +
+            `tenant ${tenantId}: the anchor notes the erasure of ${plural(noted, "record")}, and the log has no leaf for ` +
               "it: the store is an older copy, or the anchor's file was changed",
           ]),
     ];
@@ -33,7 +34,3 @@ export function describeUndone(undone: readonly UndoneErasure[]): readonly strin
 /** The remedy, for the operator. */
 export const undoneRemedy =
   "they are answered as erased, and stay in the store until `ledger reapply-erasures` removes them";
-
-function plural(count: number): string {
-  return count === 1 ? "record" : "records";
-}

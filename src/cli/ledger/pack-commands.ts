@@ -4,8 +4,6 @@
 import { createReadStream, rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
 import { defined, parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
@@ -102,15 +100,11 @@ async function writePack(
     entries += 1;
     if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
-  const file = await create(out);
-  try {
-    await pipeline(Readable.from(lines), file.createWriteStream({ flush: true }));
-  } catch (error) {
-    rmSync(out, { force: true });
-    throw error instanceof PackError ? new Refusal(error.message) : error;
-  } finally {
-    progress.done();
-  }
+  await writeNew([[out, lines]])
+    .catch((error: unknown) => {
+      throw error instanceof PackError ? new Refusal(error.message) : error;
+    })
+    .finally(progress.done);
   const { origin, size } = head;
   const leftOut = [...unshown].map(([revision, reason]) => ({ revision, reason }));
   return {
@@ -129,11 +123,32 @@ async function writePack(
   };
 }
 
+type NewFile = readonly [path: string, text: string | AsyncIterable<string>];
+
+/** Writes new files, all or none. Returns their paths. */
+export async function writeNew(files: readonly NewFile[]): Promise<readonly string[]> {
+  const created: string[] = [];
+  try {
+    for (const [path, text] of files) {
+      const file = await create(path);
+      created.push(path);
+      await file
+        .writeFile(text)
+        .then(() => file.sync())
+        .finally(() => file.close());
+    }
+    return created;
+  } catch (error) {
+    for (const path of created) rmSync(path, { force: true });
+    throw error;
+  }
+}
+
 /**
  * Creates the file: never over an existing one, and readable by the owner only, because it contains what the log keeps
  * sealed.
  */
-export async function create(path: string): Promise<FileHandle> {
+async function create(path: string): Promise<FileHandle> {
   try {
     return await open(path, "wx", 0o600);
   } catch (error) {

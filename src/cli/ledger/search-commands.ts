@@ -1,6 +1,6 @@
 /** `ledger search`: records by what they speak of; and `ledger report`: those of a period, as a file for a person. */
 import { createHash } from "node:crypto";
-import { createReadStream, rmSync } from "node:fs";
+import { createReadStream } from "node:fs";
 import { userInfo } from "node:os";
 import { extname } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -19,7 +19,7 @@ import {
   type SearchQuery,
 } from "../../ledger/ports/search.ts";
 import { reportHtml } from "../../ledger/report/html.ts";
-import { type Report, readReport, reportCsv, reportTemplates } from "../../ledger/report/report.ts";
+import { readReport, reportCsv, reportTemplates } from "../../ledger/report/report.ts";
 import { countRows, csvText, type Row, rowColumns, rowOf } from "../../ledger/search/rows.ts";
 import { pageMembers } from "../../ledger/search/search-query.ts";
 import { sumOf } from "../../ledger/search/summary.ts";
@@ -28,7 +28,7 @@ import { command, tellSecurity } from "../frame/command.ts";
 import { logOf, oneTenantFlag, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
-import { create } from "./pack-commands.ts";
+import { writeNew } from "./pack-commands.ts";
 import { readSearch, searchedParameters, searchFlags, searchRefusal } from "./search-flags.ts";
 
 /** Finds records of a tenant; all criteria must match. */
@@ -225,7 +225,8 @@ export const ledgerReportCommand = command({
       tellSecurity(context.terminal, "ledger_searched", { ...searched, fields }, "a log is searched", "info");
       const scope = { template, tenantId, fromMs, toMs, checkpoint };
       const report = await readReport(archive, scope).catch(refuse);
-      const files = await write(report, csv === true ? [out, `${out.slice(0, -extname(out).length)}.csv`] : [out]);
+      const table = csv === true ? [[`${out.slice(0, -extname(out).length)}.csv`, reportCsv(report)] as const] : [];
+      const files = await writeNew([[out, reportHtml(report)], ...table]);
       const records = report.rows.length;
       return {
         value: { files, template, tenant_id: tenantId, origin, tree_size: size, records },
@@ -237,20 +238,4 @@ export const ledgerReportCommand = command({
 
 function refuse(error: unknown): never {
   throw error instanceof ServiceError && error.reason === "invalid_request" ? new Refusal(error.message) : error;
-}
-
-/** Writes the report, and the CSV if there is a second file; both or none. */
-async function write(report: Report, files: readonly string[]): Promise<readonly string[]> {
-  const written: string[] = [];
-  try {
-    for (const [at, file] of files.entries()) {
-      const handle = await create(file);
-      written.push(file);
-      await handle.writeFile(at === 0 ? reportHtml(report) : reportCsv(report)).finally(() => handle.close());
-    }
-    return written;
-  } catch (error) {
-    for (const file of written) rmSync(file, { force: true });
-    throw error;
-  }
 }

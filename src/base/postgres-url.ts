@@ -1,4 +1,5 @@
 /** URLs of PostgreSQL databases: a safe subset of what libpq accepts. */
+import { orUndefined } from "./json.ts";
 import { isLoopbackHost } from "./network.ts";
 
 /** Paths of PEM files. */
@@ -43,9 +44,10 @@ export function parsePostgresUrl(text: string): PostgresTarget | PostgresUrlProb
   const url = new URL(text);
   const unknown = [...url.searchParams.keys()].find((name, at, all) => !parameters.has(name) || all.indexOf(name) < at);
   if (unknown !== undefined) return problem(`must have no parameters but ${[...parameters].join(", ")}, once each`);
-  const parts = decoded([url.username, url.password, url.pathname.slice(1), url.hostname]);
-  if (parts === undefined) return problem("must be percent-encoded UTF-8");
-  const [user, password, database, hostname] = parts;
+  const parts = [url.username, url.password, url.pathname.slice(1), url.hostname];
+  const decoded = orUndefined(() => parts.map(decodeURIComponent));
+  if (decoded === undefined) return problem("must be percent-encoded UTF-8");
+  const [user, password, database, hostname] = decoded as [string, string, string, string];
   if (user === "" || database === "" || database.includes("/")) return problem("must name a user and one database");
   if (hostname === "") return problem("must name a host");
   const isLocal = hostname.startsWith("/") || isLoopbackHost(hostname);
@@ -73,14 +75,6 @@ function tlsOf(search: URLSearchParams, isLocal: boolean): PostgresTls | Postgre
   if (!isLocal) return problem("must have sslmode=verify-full: the database is not on this machine");
   if (rootCertificate ?? certificate ?? key) return problem("names certificates, and needs sslmode=verify-full");
   return undefined;
-}
-
-function decoded(parts: readonly [string, string, string, string]): [string, string, string, string] | undefined {
-  try {
-    return parts.map(decodeURIComponent) as [string, string, string, string];
-  } catch {
-    return undefined;
-  }
 }
 
 function problem(text: string): PostgresUrlProblem {

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
-import { parseJson } from "../../base/json.ts";
+import { orUndefined, parseJson } from "../../base/json.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import {
   answerDifferences,
@@ -218,11 +218,7 @@ function readBytes(file: string): Buffer {
 
 /** Undefined if the bytes are not JSON: they may be a checkpoint. */
 function readJson(bytes: Uint8Array): unknown {
-  try {
-    return parseJson(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
-  } catch {
-    return undefined;
-  }
+  return orUndefined(() => parseJson(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)));
 }
 
 /** Needs only the receipt and the trusted key. */

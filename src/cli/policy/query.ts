@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller.ts";
-import { parseJson } from "../../base/json.ts";
+import { isObject, type JsonObject, orUndefined, parseJson } from "../../base/json.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import { placed } from "../../policy/check/question.ts";
 import { parsePolicyTests } from "../../policy/load/policy-test-file.ts";
@@ -107,13 +107,9 @@ async function recordedQuestion(text: string): Promise<Question | undefined> {
   throw new RangeError("the record is not of a decision");
 }
 
-function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = parseJson(text);
-    return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
-  } catch {
-    return undefined;
-  }
+function objectIn(text: string): JsonObject | undefined {
+  const value = orUndefined(() => parseJson(text));
+  return isObject(value) ? value : undefined;
 }
 
 function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {

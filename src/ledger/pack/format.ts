@@ -2,7 +2,7 @@
  * Lines of an evidence pack. Each is an object in canonical JSON (RFC 8785) that ends with a newline: one header; then
  * entries in the order of the log, with each policy revision before the first entry that it decided; one end.
  */
-import { type JsonObject, parseJson } from "../../base/json.ts";
+import { isObject, type JsonObject, orUndefined, parseJson } from "../../base/json.ts";
 import { isMoment } from "../../base/text-forms.ts";
 import type { SearchField } from "../ports/search.ts";
 import { assertedCanonicalText, canonicalText } from "../record/canonical.ts";
@@ -107,7 +107,8 @@ export function formatLine(line: PackLine): string {
 
 /** Parses a line without its newline. Throws a PackError for any text that `formatLine` does not write. */
 export function parseLine(text: string): PackLine {
-  const value = membersOf(text);
+  const value = orUndefined(() => parseJson(text));
+  if (!isObject(value)) throw new PackError("is no JSON object");
   const type = Object.hasOwn(value, "type") ? value.type : undefined;
   if (typeof type !== "string" || !Object.hasOwn(members, type)) throw new PackError("is not a line of a pack");
   const checks = members[type as PackLine["type"]];
@@ -116,26 +117,9 @@ export function parseLine(text: string): PackLine {
   for (const [name, check] of Object.entries(checks))
     if (!check(value[name])) throw new PackError(`the ${type}'s ${name} is missing or malformed`);
   // Each value has one text: duplicate members, escapes, spaces, or text outside UTF-8 cannot hide anything.
-  if (!isCanonical(value as JsonObject, text)) throw new PackError(`the ${type} is not canonical JSON`);
+  if (orUndefined(() => assertedCanonicalText(value, 0)) !== text)
+    throw new PackError(`the ${type} is not canonical JSON`);
   return value as PackLine;
-}
-
-function isCanonical(value: JsonObject, text: string): boolean {
-  try {
-    return assertedCanonicalText(value, 0) === text;
-  } catch {
-    return false;
-  }
-}
-
-function membersOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = parseJson(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
-  } catch {
-    // Reported below.
-  }
-  throw new PackError("is no JSON object");
 }
 
 // Selection of a pack.
@@ -197,8 +181,8 @@ export function selectionMembers(selection: PackSelection): JsonObject {
 
 /** Parses the result of `selectionMembers`; undefined for anything else. */
 export function parseSelection(members: unknown): PackSelection | undefined {
-  if (typeof members !== "object" || members === null || Array.isArray(members)) return undefined;
-  const given: readonly (readonly [string, unknown])[] = Object.entries(members);
+  if (!isObject(members)) return undefined;
+  const given = Object.entries(members);
   const ends = given.filter(([name]) => name === "from" || name === "to");
   if (!ends.every(([, end]) => isMoment(end))) return undefined;
   const range: TimeRange = Object.fromEntries(ends);

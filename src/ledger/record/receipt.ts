@@ -1,5 +1,5 @@
 /** Receipts: a caller's evidence of a record, which can be checked without asking the service. */
-import { isObject, parseJson } from "../../base/json.ts";
+import { isObject, type JsonObject, objectOf, orUndefined, parseJson } from "../../base/json.ts";
 import { isMoment, parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { verifyCoseReceipt } from "../tlog/cose-receipt.ts";
@@ -40,13 +40,7 @@ export function findReceipt(value: unknown): GivenReceipt | undefined {
 
 const receiptHolders = ["decision", "registration", "ingestion", "context"] as const;
 
-function objectOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
-}
-
-function isReceipt(
-  value: Readonly<Record<string, unknown>>,
-): value is Readonly<Record<string, unknown>> & GivenReceipt {
+function isReceipt(value: JsonObject): value is JsonObject & GivenReceipt {
   const isText = (member: string) => typeof value[member] === "string";
   return (
     ["record_id", "log_origin", "leaf_hash", "proof"].every(isText) &&
@@ -185,12 +179,4 @@ function hasExactly(value: unknown, members: readonly string[]): boolean {
 
 function isText(value: unknown): value is string {
   return typeof value === "string";
-}
-
-function orUndefined<Value>(read: () => Value | undefined): Value | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

@@ -48,7 +48,13 @@ export function addressGroup(peerAddress: string): string {
   if (!ipaddr.isValid(peerAddress)) return "";
   const address = ipaddr.process(peerAddress);
   if (address instanceof ipaddr.IPv4) return address.toString();
-  return `${new ipaddr.IPv6([...address.toByteArray().slice(0, 8), 0, 0, 0, 0, 0, 0, 0, 0])}/64`;
+  return blockOf(address, 64);
+}
+
+/** The block of so many bits, whole bytes, that the address is in. */
+function blockOf(address: ipaddr.IPv4 | ipaddr.IPv6, bits: number): string {
+  const network = address.toByteArray().map((byte, i) => (i < bits / 8 ? byte : 0));
+  return `${ipaddr.fromByteArray(network)}/${bits}`;
 }
 
 /** The block around a result of `addressGroup` that one party probably holds: IPv4 /24, IPv6 /48 (RFC 6177). */
@@ -56,28 +62,19 @@ export function neighbourhood(group: string): string {
   const [address = ""] = group.split("/");
   if (!ipaddr.isValid(address)) return "";
   const parsed = ipaddr.parse(address);
-  const [kept, bits] = parsed instanceof ipaddr.IPv4 ? [3, 24] : [6, 48];
-  const bytes = parsed.toByteArray().map((byte, i) => (i < kept ? byte : 0));
-  return `${ipaddr.fromByteArray(bytes)}/${bits}`;
+  return blockOf(parsed, parsed instanceof ipaddr.IPv4 ? 24 : 48);
 }
-
-/** IPv6 blocks that one party may hold: a link, a customer, a site (RFC 6177). */
-const blockBits = [64, 56, 48];
 
 /**
  * Returns the blocks under which callers are counted, smallest first: an IPv4 address alone; the /64, /56 and /48 of an
- * IPv6 address, because the holder of a block has all smaller ones in it.
+ * IPv6 address (a link, a customer, a site: RFC 6177), because the holder of a block has all smaller ones in it.
  *
  * @param group from `addressGroup`
  */
 export function addressBlocks(group: string): readonly [string, ...string[]] {
   if (!group.endsWith("/64")) return [group];
-  const bytes = ipaddr.IPv6.parse(group.slice(0, -"/64".length)).toByteArray();
-  const [, ...wider] = blockBits.map((bits) => {
-    const network = bytes.map((byte, i) => (i < bits / 8 ? byte : 0));
-    return `${new ipaddr.IPv6(network)}/${bits}`;
-  });
-  return [group, ...wider];
+  const address = ipaddr.IPv6.parse(group.slice(0, -"/64".length));
+  return [group, blockOf(address, 56), blockOf(address, 48)];
 }
 
 /** Whether a URL's host is this machine: `localhost`, `127.0.0.0/8`, `[::1]`. Takes `URL.hostname`. */

@@ -23,7 +23,7 @@ import {
   parseClientFile,
   type RegisteredClient,
 } from "../credentials/session-clients.ts";
-import { isFileError, readRegularFile, updateFile } from "../files/file-system.ts";
+import { readIfThere, updateFile } from "../files/file-system.ts";
 import { type Context, command, loggedStepFlags } from "./frame/command.ts";
 import { type Answer, Refusal, underSetting } from "./frame/terminal.ts";
 
@@ -52,12 +52,8 @@ const operators: CredentialFile<OpsCredential> = {
 function read<One>({ setting, path, parse }: CredentialFile<One>, context: Pick<Context, "load">): readonly One[] {
   const file = path(context);
   return underSetting(setting, () => {
-    try {
-      return parse(readRegularFile(file));
-    } catch (error) {
-      if (isFileError(error, ["ENOENT"])) return [];
-      throw error;
-    }
+    const text = readIfThere(file);
+    return text === undefined ? [] : parse(text);
   });
 }
 

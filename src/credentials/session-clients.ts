@@ -9,7 +9,7 @@ import {
   typeNames,
 } from "../base/caller.ts";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { isObject, parseJson } from "../base/json.ts";
+import { isObject, orUndefined, parseJson } from "../base/json.ts";
 import { defaultCost, formatSecretHash, isSecret, parseSecretHash, type SecretHash } from "./client-secret.ts";
 
 export class FileSessionClients {
@@ -112,13 +112,9 @@ export function formatClientFile(clients: readonly RegisteredClient[]): string {
 }
 
 function parseObject(text: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = parseJson(text);
-  } catch {
-    // The parser's message quotes the text.
-    throw new Error("is not JSON");
-  }
+  // The parser's message quotes the text.
+  const value = orUndefined(() => parseJson(text));
+  if (value === undefined) throw new Error("is not JSON");
   if (!isObject(value)) throw new Error("is not a JSON object");
   return value;
 }

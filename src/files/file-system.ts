@@ -139,7 +139,8 @@ function openNew(path: string): number {
   }
 }
 
-function readIfThere(path: string): string | undefined {
+/** Returns the text of a regular file; undefined if there is nothing. Throws as `readRegularFile` for anything else. */
+export function readIfThere(path: string): string | undefined {
   try {
     return readRegularFile(path);
   } catch (error) {

@@ -7,6 +7,7 @@ import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
+import { orUndefined } from "../../base/json.ts";
 import { grouped, listed, visibleLine } from "../../base/visible-text.ts";
 import { codeText } from "../../files/file-system.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
@@ -160,16 +161,12 @@ async function digestOf(file: string): Promise<string> {
 }
 
 /** The user of the process; undefined if the machine has no name for it. */
-export function userName(): string | undefined {
-  try {
-    return userInfo().username;
-  } catch {
-    return undefined;
-  }
+function userName(): string | undefined {
+  return orUndefined(() => userInfo().username);
 }
 
 /** Aligned columns with their names in capitals. Resource and artifact are one column, the artifact cut short. */
-export function tableText(rows: readonly Row[]): readonly string[] {
+function tableText(rows: readonly Row[]): readonly string[] {
   const shown = rows.map(({ resource, artifact, ...others }): Row => {
     if (resource === undefined || artifact === undefined) return others;
     const { time = "", who = "", did = "", ...rest } = others;

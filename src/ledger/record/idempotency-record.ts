@@ -13,9 +13,9 @@ export const idempotencyTtlMs = 24 * 60 * 60 * 1_000;
 /** Expired rows deleted with each insert: more than one, so that they do not accumulate; few, for speed. */
 export const purgedPerInsert = 4;
 
-/** Seals payload digest and answer with the opening of the call's record. */
+/** Seals payload digest, on the first line, and JSON of the answer with the opening of the call's record. */
 export function sealIdempotencyRecord({ payloadDigest, answer }: EncodedIdempotency, opening: Uint8Array): Uint8Array {
-  return sealAnswer(Buffer.from(idempotencyText(payloadDigest, answer), "utf8"), opening);
+  return sealAnswer(Buffer.from(`${payloadDigest}\n${answer}`, "utf8"), opening);
 }
 
 /**
@@ -35,12 +35,12 @@ export function idempotentResult(
   const { answer, opening } = row;
   if (answer === null || opening === null) return "erased";
   try {
-    const earlierAnswer = answerFor(payloadDigest, Buffer.from(openAnswer(answer, opening)).toString("utf8"));
-    if (earlierAnswer === undefined) return "conflict";
+    const kept = readKept(answer, opening);
+    if (kept.payloadDigest !== payloadDigest) return "conflict";
     const tree = treeAt(row.treeSize);
     const proof = treeAt(head.size).consistencyProof(tree.size);
     if (!verifyConsistency({ size: tree.size, root: tree.root() }, head, proof)) throw new Error("a tile is damaged");
-    return { ...committedBefore(row, opening, tree), earlierAnswer };
+    return { ...committedBefore(row, opening, tree), earlierAnswer: kept.answer };
   } catch (cause) {
     throw new UnsoundLogError(`the answer kept with leaf ${row.leafIndex} does not verify`, { cause });
   }
@@ -57,10 +57,10 @@ export function idempotencyProblem(
       ? undefined
       : `was ${answer === null ? "emptied, and the record was not erased" : "left behind, and the record was erased"}`;
   try {
-    const [payloadDigest = "", ...lines] = Buffer.from(openAnswer(answer, opening)).toString("utf8").split("\n");
-    parseJson(lines.join("\n"));
+    const kept = readKept(answer, opening);
+    parseJson(kept.answer);
     open(record, opening, parseLeaf(leaf).commitment);
-    return /^sha256:[0-9a-f]{64}$/.test(payloadDigest) ? undefined : "names no payload";
+    return /^sha256:[0-9a-f]{64}$/.test(kept.payloadDigest) ? undefined : "names no payload";
   } catch {
     return "does not open, or is none";
   }
@@ -74,13 +74,12 @@ function committedBefore(row: IdempotencyRow, opening: Uint8Array, tree: Tree): 
   return committedRecord(logged, tree, { size: tree.size, root: tree.root() });
 }
 
-/** The payload's digest on the first line, then the answer's JSON. */
-function idempotencyText(payloadDigest: string, answer: string): string {
-  return `${payloadDigest}\n${answer}`;
-}
-
-/** Returns the answer's JSON text if the payload is the same; undefined if it differs. */
-function answerFor(payloadDigest: string, text: string): string | undefined {
-  const prefix = `${payloadDigest}\n`;
-  return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;
+/** Reads what `sealIdempotencyRecord` sealed. Throws as `openAnswer`. */
+function readKept(
+  sealed: Uint8Array,
+  opening: Uint8Array,
+): { readonly payloadDigest: string; readonly answer: string } {
+  const text = Buffer.from(openAnswer(sealed, opening)).toString("utf8");
+  const end = text.indexOf("\n");
+  return { payloadDigest: text.slice(0, end), answer: text.slice(end + 1) };
 }

@@ -31,11 +31,8 @@ export class NoteError extends Error {
 export function signNote(text: string, signers: readonly NoteSigner[]): string {
   if (!text.endsWith("\n") || !isNoteText(text)) throw new NoteError("The text cannot be a note's.");
   const bytes = Buffer.from(text, "utf8");
-  return `${text}\n${signers.map((signer) => signatureLine(signer, bytes)).join("")}`;
-}
-
-function signatureLine({ name, keyId, sign }: NoteSigner, text: Uint8Array): string {
-  return formatSignature({ name, keyId, signature: sign(text) });
+  const lines = signers.map(({ name, keyId, sign }) => formatSignature({ name, keyId, signature: sign(bytes) }));
+  return `${text}\n${lines.join("")}`;
 }
 
 /** The line of a signature, with its newline. */

@@ -114,14 +114,12 @@ async function verify(
   }
   if (tenant === undefined) for (const revision of await archive.policyRevisions()) await policies.look(revision);
   progress.done();
-  const problems = (await archive.anchorProblems())
-    .filter(({ tenantId }) => tenant === undefined || tenantId === undefined || tenantId === tenant)
-    .map(({ message }) => message);
+  const isMeant = ({ tenantId }: { readonly tenantId: string | undefined }) => (tenant ?? tenantId) === tenantId;
+  const anchored = await archive.anchorProblems();
+  const problems = anchored.filter((one) => one.tenantId === undefined || isMeant(one)).map(({ message }) => message);
   const policyProblems = policies.problems.map(({ message }) => message);
-  const undone = (await archive.undoneErasures()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
-  const orphans = describeOrphans(
-    (await archive.orphanRows()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant),
-  );
+  const undone = (await archive.undoneErasures()).filter(isMeant);
+  const orphans = describeOrphans((await archive.orphanRows()).filter(isMeant));
   const value = {
     logs: audits.map(describe),
     stray_rows: orphans,

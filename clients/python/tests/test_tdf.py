@@ -331,8 +331,10 @@ def foreign_of(
 ) -> bytes:
     """The file as another program writes it: with another assertion and another policy."""
     named = {"dataAttributes": [{"attribute": attribute} for attribute in attributes], **body}
-    policy = base64.b64encode(json.dumps({"uuid": uuid, "body": named}).encode()).decode()
+    return foreign_with(sealed, key, base64.b64encode(json.dumps({"uuid": uuid, "body": named}).encode()).decode())
 
+
+def foreign_with(sealed: bytes, key: TdfKey, policy: str) -> bytes:
     def change(manifest: Json) -> None:
         access = of("keyAccess", 0)(manifest)
         binding = hmac.digest(key.unwrap_share(access), policy.encode(), "sha256")
@@ -385,6 +387,70 @@ def test_a_file_of_ours_whose_assertion_was_left_out_is_no_foreign_one(
     ):
         opens = lambda changed=changed: subject.open(changed, "rsa", allow_foreign=True, resource={"kind": "harmless"})  # noqa: E731
         assert failure(opens) == "not_authentic"
+
+
+def foreign_refusal(subject: Subject, file: bytes) -> str | None:
+    try:
+        subject.open(file, "rsa", allow_foreign=True, resource=RESOURCE)
+    except EnforcementError as error:
+        return error.failure
+    return None
+
+
+def test_a_container_in_which_another_reader_would_find_other_entries(
+    subject: Subject, whole: bytes, keys: dict[str, TdfKey]
+) -> None:
+    file = foreign_of(whole, keys["rsa"])
+    body, end = file[:-22], file[-22:]
+    [at] = struct.unpack("<I", end[-6:-2])
+    directory = body[at:]
+    assert foreign_refusal(subject, file) is None
+
+    def wide(directory_at: int, record_at: int) -> bytes:
+        """The records of ZIP64, which name a directory."""
+        record = struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, 2, 2, len(directory), directory_at)
+        return record + struct.pack("<4sIQI", b"PK\6\7", 0, record_at, 1)
+
+    assert foreign_refusal(subject, body + wide(at, len(body)) + end) is None
+    # The payload's size, twice in ZIP64 fields after its name.
+    [size, named] = struct.unpack("<20xI4xH16x", directory[:46])
+    field = struct.pack("<2H2Q", 1, 16, size, size)
+    two_sizes = bytearray(directory[: 46 + named] + 2 * field + directory[46 + named :])
+    two_sizes[20:28], two_sizes[30:32] = b"\xff" * 8, struct.pack("<H", 2 * len(field))
+    for changed in (
+        body + directory + wide(len(body), len(body) + len(directory)) + end,
+        body + b"more" + end,
+        file + b"more",
+        b"more" + file,
+        file[:-14] + b"\1" + file[-13:],
+        file[:30] + b"11" + file[32:],
+        file[:8] + b"\10" + file[9:],
+        body[:at] + bytes(two_sizes) + end[:12] + struct.pack("<I", len(two_sizes)) + end[16:],
+    ):
+        assert foreign_refusal(subject, changed) == "not_authentic"
+
+
+def test_a_policy_or_manifest_that_readers_would_read_in_two_ways(
+    subject: Subject, whole: bytes, keys: dict[str, TdfKey]
+) -> None:
+    policy = b'{"uuid":"8d5a45f2","body":{"dataAttributes":null,"dissem":null}}'
+    encoded = base64.b64encode(policy).decode()
+    assert foreign_refusal(subject, foreign_with(whole, keys["rsa"], encoded)) is None
+    texts = [
+        policy.replace(b'"8d5a45f2"', b"null"),
+        policy.replace(b'"8d5a45f2"', b"NaN"),
+        b'{"uuid":"a","body":true}',
+        policy.replace(b"null}", b"false}"),
+        policy.replace(b"null,", b"{},"),
+        policy.replace(b"null,", b'[{"attribute":"\\ud800"}],'),
+        policy.decode().encode("utf-16"),
+    ]
+    for text in (encoded.rstrip("="), f"{encoded}\n", *(base64.b64encode(text).decode() for text in texts)):
+        assert foreign_refusal(subject, foreign_with(whole, keys["rsa"], text)) == "not_authentic", text
+    for change in ({"assertions": None}, {"schemaVersion": ["4.3.0"]}):
+        assert failure(lambda change=change: subject.open(remade(whole, lambda it: it.update(change)), "rsa")) == (  # type: ignore[misc]
+            "not_authentic"
+        )
 
 
 @pytest.mark.parametrize("size", [0, 1, 2**32 - 2, 2**32 - 1, 2**32, 2**40])

@@ -308,11 +308,14 @@ describe("what is changed is refused, and leaves nothing", () => {
   });
 
   /** The file as another program writes it: without our assertion, and with another policy. */
-  async function foreignWith(uuid: string, attributes: readonly string[]) {
+  function foreignWith(uuid: string, attributes: readonly string[]) {
+    const dataAttributes = attributes.map((attribute) => ({ attribute }));
+    return foreignOf(Buffer.from(JSON.stringify({ uuid, body: { dataAttributes, dissem: [] } })).toString("base64"));
+  }
+
+  async function foreignOf(policy: string) {
     const { keyAccess } = partsOf(whole).manifest.encryptionInformation;
     const share = (await keys.rsa.unwrapShare?.(keyAccess[0])) as Uint8Array;
-    const dataAttributes = attributes.map((attribute) => ({ attribute }));
-    const policy = Buffer.from(JSON.stringify({ uuid, body: { dataAttributes, dissem: [] } })).toString("base64");
     const hash = createHmac("sha256", share).update(policy).digest("base64");
     return remade((manifest) => {
       delete manifest.assertions;
@@ -338,6 +341,82 @@ describe("what is changed is refused, and leaves nothing", () => {
     expect(event?.labels).toEqual(["confidential", ...attributes.slice(1).map((name) => name.toLowerCase())].sort());
     const rewrap = { profile, input: at("foreign"), output: at("no"), newKeyReference: "ec" } as const;
     expect(await failureOf(enforcerWith(keys.rsa, keys.ec).rewrap(rewrap))).toBe("not_authentic");
+  });
+
+  const foreignRefusal = async (file: Uint8Array) => {
+    writeFileSync(at("foreign"), file);
+    return failureOf(open({ input: at("foreign"), allowForeign: true, resource }));
+  };
+
+  test("a container in which another reader would find other entries", async () => {
+    const file = await foreignWith("8d5a45f2", []);
+    const [end, body] = [file.subarray(-22), file.subarray(0, -22)];
+    const directory = body.subarray(end.readUInt32LE(16));
+    expect(await foreignRefusal(file)).toBeUndefined();
+    /** The records of ZIP64, which name a directory. */
+    const wide = (directoryAt: number, recordAt: number) => {
+      const bytes = Buffer.alloc(76);
+      bytes.writeUInt32LE(0x06064b50, 0);
+      for (const [place, value] of [
+        [4, 44],
+        [24, 2],
+        [32, 2],
+        [40, directory.length],
+        [48, directoryAt],
+        [64, recordAt],
+      ] as const)
+        bytes.writeBigUInt64LE(BigInt(value), place);
+      bytes.writeUInt32LE(0x07064b50, 56);
+      return bytes;
+    };
+    expect(await foreignRefusal(Buffer.concat([body, wide(end.readUInt32LE(16), body.length), end]))).toBeUndefined();
+    const changed = (place: number, value: number, bytes = file) => {
+      const copy = Buffer.from(bytes);
+      copy.writeUInt16LE(value, place);
+      return copy;
+    };
+    const more = Buffer.concat([body, directory]);
+    // The payload's size, twice in ZIP64 fields after its name.
+    const size = directory.readUInt32LE(20);
+    const field = Buffer.from([1, 0, 16, 0, size, size >> 8, 0, 0, 0, 0, 0, 0, size, size >> 8, 0, 0, 0, 0, 0, 0]);
+    const named = 46 + directory.readUInt16LE(28);
+    const twoSizes = Buffer.concat([directory.subarray(0, named), field, field, directory.subarray(named)]);
+    twoSizes.fill(255, 20, 28);
+    twoSizes.writeUInt16LE(2 * field.length, 30);
+    const ended = Buffer.from(end);
+    ended.writeUInt32LE(twoSizes.length, 12);
+    for (const [name, bytes] of Object.entries({
+      "a second directory": Buffer.concat([more, wide(body.length, more.length), end]),
+      "a directory that is not at the end": Buffer.concat([body, Buffer.from("more"), end]),
+      "two counts of entries": changed(file.length - 14, 1),
+      "another name before the payload": changed(30, 0x3131),
+      "another method before the payload": changed(8, 8),
+      "two sizes of an entry": Buffer.concat([body.subarray(0, -directory.length), twoSizes, ended]),
+    }))
+      expect(await foreignRefusal(bytes), name).toBe("not_authentic");
+  });
+
+  test("a policy or manifest that readers would read in two ways", async () => {
+    const policy = JSON.stringify({ uuid: "8d5a45f2", body: { dataAttributes: null, dissem: null } });
+    const base64 = (text: string) => Buffer.from(text).toString("base64");
+    expect(await foreignRefusal(await foreignOf(base64(policy)))).toBeUndefined();
+    for (const text of [
+      base64(policy).replace(/=*$/, ""),
+      `${base64(policy)}\n`,
+      base64(policy.replace('"8d5a45f2"', "null")),
+      base64('{"uuid":"a","body":true}'),
+      base64(policy.replace("null}", "false}")),
+      base64(policy.replace("null,", "{},")),
+      base64(policy.replace("null,", '[{"attribute":"\\ud800"}],')),
+      Buffer.from(policy.replace("8d5a45f2", "\xff"), "latin1").toString("base64"),
+    ])
+      expect(await foreignRefusal(await foreignOf(text)), text).toBe("not_authentic");
+    for (const change of [
+      (manifest: Parsed) => (manifest.assertions = null),
+      (manifest: Parsed) => (manifest.schemaVersion = ["4.3.0"]),
+      (manifest: Parsed) => (manifest.more = "\ud800"),
+    ])
+      expect(await refusal(remade(change))).toBe("not_authentic");
   });
 
   test("a file of ours whose assertion was left out is no foreign one", async () => {

@@ -4,12 +4,13 @@
  * JSON inside and outside, and what DSSE leaves unsigned is fixed or repeats the payload, so that every change of what it
  * says is detected. An ECDSA signature has a second valid value (r, n − s) for the same statement. Signatures of the old form have the header alone as payload. docs/enforcement.md has the members.
  */
-import { Digesting, digestOfBytes, readSmallFile } from "./data.ts";
+import { Digesting, digestOfBytes } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
 import {
   areTexts,
   type Binding,
   canonical,
+  decodeBase64,
   encodeCanonical,
   hasMembers,
   isBinding,
@@ -17,7 +18,7 @@ import {
   malformed,
   parseCanonical,
 } from "./header.ts";
-import { type RandomAccess, readAt } from "./random-access.ts";
+import { type RandomAccess, readAt, withSource } from "./random-access.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
 const payloadType = "application/vnd.in-toto+json";
@@ -101,18 +102,12 @@ function statementOf(header: SignatureHeader) {
 }
 
 /** Reads a signature file and computes its digest. Rejects with `invalid` or `not_authentic`. */
-export async function readSignature(path: string) {
-  return signatureOf(await readSmallFile(path, maxFileBytes));
-}
-
-/** The same from bytes at any place. */
-export async function readSignatureFrom(source: RandomAccess) {
-  if (source.sizeBytes > maxFileBytes) throw malformed("it is too long");
-  return signatureOf(await readAt(source, 0, source.sizeBytes));
-}
-
-function signatureOf(bytes: Buffer) {
-  return { ...parseSignature(bytes), artifact: digestOfBytes(bytes) };
+export function readSignature(input: string | RandomAccess) {
+  return withSource(input, async (source) => {
+    if (source.sizeBytes > maxFileBytes) throw malformed("it is too long");
+    const bytes = await readAt(source, 0, source.sizeBytes);
+    return { ...parseSignature(bytes), artifact: digestOfBytes(bytes) };
+  });
 }
 
 function parseSignature(bytes: Buffer): DetachedSignature {
@@ -120,14 +115,14 @@ function parseSignature(bytes: Buffer): DetachedSignature {
   const bundle = "dsseEnvelope" in file ? file : undefined;
   const dsse = bundle?.dsseEnvelope ?? (file as Dsse);
   const [{ keyid, sig }] = dsse.signatures;
-  const payload = decode(dsse.payload);
+  const payload = decodeBase64(dsse.payload);
   const isOld = dsse.payloadType === oldPayloadType;
   const header = isOld ? parseCanonical(payload, isHeader) : parseCanonical(payload, isStatement).predicate;
   const { reference } = header.key;
   if (keyid !== (isOld ? reference : "") || (bundle?.verificationMaterial.publicKey.hint ?? reference) !== reference)
     throw malformed("it names two keys");
   const message = preAuthenticationEncoding(dsse.payloadType, payload);
-  return { header, message, signature: decode(sig), isBundle: bundle !== undefined };
+  return { header, message, signature: decodeBase64(sig), isBundle: bundle !== undefined };
 }
 
 /** Rejects with `not_authentic` unless the header's key made the signature. */
@@ -154,13 +149,6 @@ export async function* requireContent(
 }
 
 const otherData = () => new EnforcementError("not_authentic", "the data is not what was signed");
-
-/** RFC 4648 section 4, canonical only. */
-function decode(text: string): Buffer {
-  const bytes = Buffer.from(text, "base64");
-  if (bytes.toString("base64") !== text) throw malformed("its base64 is not canonical");
-  return bytes;
-}
 
 function isFile(value: unknown): value is Dsse | Bundle {
   if (!hasMembers(value, ["dsseEnvelope", "mediaType", "verificationMaterial"]))

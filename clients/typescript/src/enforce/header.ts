@@ -42,17 +42,29 @@ export function resourceOf(given: Resource): Resource {
 
 /** Parses canonical JSON only: no duplicate member, no other order and no space may be added unauthenticated. */
 export function parseCanonical<Header>(bytes: Buffer, isHeader: (value: unknown) => value is Header): Header {
-  const value = parseJson(bytes);
-  if (!isHeader(value) || !canonical(value).equals(bytes)) throw malformed("its header is not in canonical form");
-  return value;
+  const value = parseJson(bytes, "its header");
+  try {
+    if (isHeader(value) && canonical(value).equals(bytes)) return value;
+  } catch (cause) {
+    throw malformed("its header has no canonical form", cause);
+  }
+  throw malformed("its header is not in canonical form");
 }
 
-function parseJson(bytes: Uint8Array): unknown {
+/** Parses JSON in UTF-8. Throws `not_authentic`, and says what of the artifact it is. */
+export function parseJson(bytes: Uint8Array, what: string): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch (cause) {
-    throw malformed("its header cannot be read", cause);
+    throw malformed(`${what} cannot be read`, cause);
   }
+}
+
+/** Decodes base64 in its only spelling (RFC 4648 section 4): readers differ in what else they accept. */
+export function decodeBase64(text: string): Buffer {
+  const bytes = Buffer.from(text, "base64");
+  if (bytes.toString("base64") !== text) throw malformed("its base64 is not canonical");
+  return bytes;
 }
 
 export function malformed(what: string, cause?: unknown): EnforcementError {

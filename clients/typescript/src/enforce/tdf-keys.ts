@@ -16,6 +16,7 @@ import {
   type webcrypto,
 } from "node:crypto";
 import { EnforcementError } from "./errors.ts";
+import { decodeBase64 } from "./header.ts";
 import { type KeyProvider, keySize } from "./keys.ts";
 
 /** As in the key access object of a manifest. */
@@ -116,7 +117,7 @@ function wrapByRsa(key: KeyObject, share: Uint8Array): WrappedShare {
 }
 
 function unwrapByRsa(key: KeyObject, { wrappedKey }: WrappedShare): Uint8Array {
-  return privateDecrypt({ key, ...oaep }, Buffer.from(wrappedKey, "base64"));
+  return privateDecrypt({ key, ...oaep }, decodeBase64(wrappedKey));
 }
 
 function wrapByEc(key: KeyObject, share: Uint8Array): WrappedShare {
@@ -132,7 +133,7 @@ function wrapByEc(key: KeyObject, share: Uint8Array): WrappedShare {
 }
 
 function unwrapByEc(key: KeyObject, { wrappedKey, ephemeralPublicKey = "" }: WrappedShare): Uint8Array {
-  const bytes = Buffer.from(wrappedKey, "base64");
+  const bytes = decodeBase64(wrappedKey);
   const agreed = agreedKey(key, createPublicKey(ephemeralPublicKey));
   const decipher = createDecipheriv("aes-256-gcm", agreed, bytes.subarray(0, nonceSize), { authTagLength: tagSize });
   decipher.setAuthTag(bytes.subarray(-tagSize));

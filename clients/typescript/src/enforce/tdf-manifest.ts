@@ -4,7 +4,17 @@
  */
 import { createHash, createHmac } from "node:crypto";
 import { EnforcementError } from "./errors.ts";
-import { areTexts, type Binding, canonical, hasMembers, isBinding, isReference, malformed } from "./header.ts";
+import {
+  areTexts,
+  type Binding,
+  canonical,
+  decodeBase64,
+  hasMembers,
+  isBinding,
+  isReference,
+  malformed,
+  parseJson,
+} from "./header.ts";
 import type { TdfKey, WrappedShare } from "./tdf-keys.ts";
 
 export type SegmentHash = "GMAC" | "HS256";
@@ -199,27 +209,33 @@ export function requireManifest(bytes: Buffer, manifest: Manifest, statement: St
   const { policy, keyAccess } = others.encryptionInformation;
   const { uuid, attributes } = readPolicy(policy);
   const [, namespace = ""] = /^https:\/\/([^/]+)\/attr\/decision\//.exec(attributes[0] ?? "") ?? [];
-  const isWhole = canonical(asserted(others, statement, payloadKey)).equals(bytes);
   const { binding } = statement;
   // Others may follow, which a plan named.
   const planned = attributes.slice(1 + binding.labels.length);
+  const isWhole = () => {
+    try {
+      return canonical(asserted(others, statement, payloadKey)).equals(bytes);
+    } catch {
+      // It has a member without a canonical form.
+      return false;
+    }
+  };
   const isBound = uuid === binding.decision_id && policyOf(binding, namespace, planned) === policy;
-  if (!isWhole || !isBound || keyAccess.length !== statement.keys.length)
+  if (!isWhole() || !isBound || keyAccess.length !== statement.keys.length)
     throw new EnforcementError("not_authentic", "the manifest is not the one that its assertion was made for");
 }
 
 /** The policy's members that matter here. Throws `not_authentic`. */
 export function readPolicy(policy: string) {
-  try {
-    const { uuid, body } = JSON.parse(Buffer.from(policy, "base64").toString());
-    const attributes: unknown[] = (body.dataAttributes ?? []).map((found: { attribute: unknown }) => found.attribute);
-    const recipients: unknown[] = body.dissem ?? [];
-    if (!Array.isArray(recipients) || attributes.some((attribute) => typeof attribute !== "string"))
-      throw new TypeError("not a list of texts");
-    return { uuid: String(uuid), attributes: attributes as string[], recipients };
-  } catch (cause) {
-    throw malformed("its policy cannot be read", cause);
-  }
+  const value = parseJson(decodeBase64(policy), "its policy");
+  const { uuid, body } = isObject(value) ? value : {};
+  const { dataAttributes, dissem } = isObject(body) ? body : {};
+  const [attributes, recipients] = [dataAttributes ?? [], dissem ?? []];
+  const isNamed = ({ attribute }: Json) => typeof attribute === "string" && attribute.isWellFormed();
+  if (typeof uuid !== "string" || !isObject(body) || !isListOf(attributes, isNamed) || !Array.isArray(recipients))
+    throw malformed("its policy is none of OpenTDF");
+  const names = (attributes as readonly { readonly attribute: string }[]).map(({ attribute }) => attribute);
+  return { uuid, attributes: names, recipients: recipients as readonly unknown[] };
 }
 
 /** Size of an encrypted segment in bytes. Throws `not_authentic` if it cannot be. */
@@ -250,7 +266,8 @@ function isManifest(value: unknown): value is Manifest {
   if (!isObject(method) || !isObject(integrity) || !isObject(integrity.rootSignature)) return false;
   const { rootSignature, segmentHashAlg, segments } = integrity;
   return (
-    /^4\.([3-9]|\d\d+)\.\d+$/.test(String(value.schemaVersion)) &&
+    typeof value.schemaVersion === "string" &&
+    /^4\.([3-9]|\d\d+)\.\d+$/.test(value.schemaVersion) &&
     value.payload.isEncrypted === true &&
     value.payload.url === "0.payload" &&
     type === "split" &&
@@ -261,7 +278,7 @@ function isManifest(value: unknown): value is Manifest {
     typeof rootSignature.sig === "string" &&
     (segmentHashAlg === "GMAC" || segmentHashAlg === "HS256") &&
     isListOf(segments, ({ hash }) => typeof hash === "string") &&
-    isListOf(value.assertions ?? [], isAssertion)
+    (value.assertions === undefined || isListOf(value.assertions, isAssertion))
   );
 }
 

@@ -98,33 +98,38 @@ export interface Container {
 
 /** Finds the entries by the central directory. Rejects with `not_authentic`. */
 export async function readContainer(source: RandomAccess): Promise<Container> {
-  const { at, sizeBytes, count } = await findDirectory(source);
-  if (count !== 2 || sizeBytes > maxDirectoryBytes) throw malformed("its container has other entries");
-  const directory = await readAt(source, at, sizeBytes);
+  const { at, sizeBytes } = await findDirectory(source);
+  let directory = await readAt(source, at, sizeBytes);
   const entries = new Map<string, { readonly at: number; readonly sizeBytes: number }>();
-  for (let place = 0, n = 0; n < count; n++) {
-    const entry = directory.subarray(place);
-    if (entry.length < 46 || entry.readUInt32LE(0) !== 0x02014b50) throw malformed("its directory is no directory");
-    const [nameBytes, extraBytes, commentBytes] = [28, 30, 32].map((where) => entry.readUInt16LE(where));
-    const name = entry.subarray(46, 46 + (nameBytes as number)).toString("latin1");
-    const extra = entry.subarray(46 + (nameBytes as number), 46 + (nameBytes as number) + (extraBytes as number));
-    // Encrypted or compressed entries are not what a TDF has.
-    if ((entry.readUInt16LE(8) & 1) !== 0 || entry.readUInt16LE(10) !== 0)
-      throw malformed("its entries are not stored");
+  for (let n = 0; n < 2; n++) {
+    if (directory.length < 46 || directory.readUInt32LE(0) !== 0x02014b50)
+      throw malformed("its directory is no directory");
+    const lengths = [28, 30, 32].map((where) => directory.readUInt16LE(where));
+    const [nameBytes, extraBytes, commentBytes] = lengths as [number, number, number];
+    const name = directory.subarray(46, 46 + nameBytes);
     const [plainBytes, storedBytes, headerAt] = widened(
-      extra,
-      [24, 20, 42].map((where) => entry.readUInt32LE(where)),
-    );
-    if (plainBytes !== storedBytes) throw malformed("its entries are not stored");
-    const header = await readAt(source, headerAt as number, 30);
-    if (header.readUInt32LE(0) !== 0x04034b50) throw malformed("an entry is not in its place");
-    const dataAt = (headerAt as number) + 30 + header.readUInt16LE(26) + header.readUInt16LE(28);
-    if (dataAt + (storedBytes as number) > at) throw malformed("an entry is longer than the container");
-    entries.set(name, { at: dataAt, sizeBytes: storedBytes as number });
-    place += 46 + (nameBytes as number) + (extraBytes as number) + (commentBytes as number);
+      directory.subarray(46 + nameBytes, 46 + nameBytes + extraBytes),
+      [24, 20, 42].map((where) => directory.readUInt32LE(where)),
+    ) as [number, number, number];
+    const header = await readAt(source, headerAt, 30 + nameBytes);
+    if (
+      header.readUInt32LE(0) !== 0x04034b50 ||
+      header.readUInt16LE(26) !== nameBytes ||
+      !header.subarray(30).equals(name)
+    )
+      throw malformed("an entry is not in its place");
+    // Encrypted or compressed entries are not what a TDF has.
+    const isStored =
+      (directory.readUInt16LE(8) & 1) === 0 && directory.readUInt16LE(10) === 0 && header.readUInt16LE(8) === 0;
+    if (!isStored || plainBytes !== storedBytes) throw malformed("its entries are not stored");
+    const dataAt = headerAt + 30 + nameBytes + header.readUInt16LE(28);
+    if (dataAt + storedBytes > at) throw malformed("an entry is longer than the container");
+    entries.set(name.toString("latin1"), { at: dataAt, sizeBytes: storedBytes });
+    directory = directory.subarray(46 + nameBytes + extraBytes + commentBytes);
   }
   const [payload, manifest] = [entries.get(payloadName), entries.get(manifestName)];
-  if (payload === undefined || manifest === undefined) throw malformed("its container has other entries");
+  if (payload === undefined || manifest === undefined || directory.length > 0)
+    throw malformed("its container has other entries");
   if (manifest.sizeBytes > maxManifestBytes) throw malformed("its manifest is too long");
   return {
     payloadAt: payload.at,
@@ -134,24 +139,41 @@ export async function readContainer(source: RandomAccess): Promise<Container> {
   };
 }
 
+/**
+ * Finds the directory of two entries, which ends at the records of the end. These end the file, and agree: otherwise
+ * one reader could find another directory than the next.
+ */
 async function findDirectory(source: RandomAccess) {
-  const end = await readAt(source, source.sizeBytes - 22, 22);
-  if (end.readUInt32LE(0) !== 0x06054b50) throw malformed("it is no ZIP file, or has a comment");
-  const [count, sizeBytes, at] = [end.readUInt16LE(10), end.readUInt32LE(12), end.readUInt32LE(16)];
-  if (count !== 0xffff && sizeBytes !== inZip64 && at !== inZip64) return { count, sizeBytes, at };
-  const locator = await readAt(source, source.sizeBytes - 42, 20);
-  if (locator.readUInt32LE(0) !== 0x07064b50) throw malformed("its directory cannot be found");
-  const wide = await readAt(source, Number(locator.readBigUInt64LE(8)), 56);
-  if (wide.readUInt32LE(0) !== 0x06064b50) throw malformed("its directory cannot be found");
-  const [wideCount, wideBytes, wideAt] = [32, 40, 48].map((where) => Number(wide.readBigUInt64LE(where)));
-  return { count: wideCount as number, sizeBytes: wideBytes as number, at: wideAt as number };
+  // A directory of two entries is longer than the two ZIP64 records that may follow it.
+  const tail = await readAt(source, source.sizeBytes - 98, 98);
+  const [wide, locator, end] = [tail.subarray(0, 56), tail.subarray(56, 76), tail.subarray(76)];
+  if (end.readUInt32LE(0) !== 0x06054b50 || end.readUInt16LE(20) !== 0)
+    throw malformed("it is no ZIP file, or has a comment");
+  const isZip64 = locator.readUInt32LE(0) === 0x07064b50;
+  const endAt = source.sizeBytes - (isZip64 ? 98 : 22);
+  if (isZip64 && (wide.readUInt32LE(0) !== 0x06064b50 || Number(locator.readBigUInt64LE(8)) !== endAt))
+    throw malformed("its directory cannot be found");
+  const narrow = [end.readUInt16LE(8), end.readUInt16LE(10), end.readUInt32LE(12), end.readUInt32LE(16)];
+  const values = isZip64 ? [24, 32, 40, 48].map((where) => Number(wide.readBigUInt64LE(where))) : narrow;
+  const unset = [0xffff, 0xffff, inZip64, inZip64];
+  const areSame = values.every((value, i) => narrow[i] === value || (isZip64 && narrow[i] === unset[i]));
+  const [here, count, sizeBytes, at] = values as [number, number, number, number];
+  if (here !== 2 || count !== 2 || sizeBytes > maxDirectoryBytes) throw malformed("its container has other entries");
+  if (!areSame || at + sizeBytes !== endAt) throw malformed("its directory is not in its place");
+  return { at, sizeBytes };
 }
 
-/** Replaces what does not fit into 32 bits by the ZIP64 field's values, which are in the same order. */
+/** Replaces what does not fit into 32 bits by the only ZIP64 field's values, which are in the same order. */
 function widened(extra: Buffer, values: readonly number[]): readonly number[] {
-  let wide = Buffer.alloc(0);
-  for (let at = 0; at + 4 <= extra.length; at += 4 + extra.readUInt16LE(at + 2))
-    if (extra.readUInt16LE(at) === 1) wide = Buffer.from(extra.subarray(at + 4, at + 4 + extra.readUInt16LE(at + 2)));
+  const fields: Buffer[] = [];
+  for (let rest = extra; rest.length >= 4; ) {
+    const end = 4 + rest.readUInt16LE(2);
+    if (end > rest.length) throw malformed("an extra field is cut");
+    if (rest.readUInt16LE(0) === 1) fields.push(rest.subarray(4, end));
+    rest = rest.subarray(end);
+  }
+  if (fields.length > 1) throw malformed("an entry has two sizes");
+  let wide = fields[0] ?? Buffer.alloc(0);
   return values.map((value) => {
     if (value !== inZip64) return value;
     if (wide.length < 8) throw malformed("an entry has no size");

@@ -6,7 +6,7 @@ import { verifyReceipt } from "../receipts.ts";
 import { ByteReader } from "./byte-reader.ts";
 import { type Receipt, ReceiptSchema } from "./client.ts";
 import { digestOf, openFile } from "./data.ts";
-import { type DetachedSignature, readSignatureFrom, requireContent, requireSignature } from "./detached-signature.ts";
+import { type DetachedSignature, readSignature, requireContent, requireSignature } from "./detached-signature.ts";
 import { readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
@@ -97,7 +97,7 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
   return withSource(artifact, async (source) => {
     const tdf = found.artifact_profile === "tdf" ? await readTdf(source) : undefined;
     const { digest, cid } = tdf?.artifact ?? (await digestOf(piecesOf(source)));
-    const signed = found.artifact_profile === "detached_signature" ? await readSignatureFrom(source) : undefined;
+    const signed = found.artifact_profile === "detached_signature" ? await readSignature(source) : undefined;
     if (signed !== undefined && signed.artifact.digest !== digest) fail("the artifact changed while it was read");
     const { binding, key } =
       tdfHeader(tdf) ?? signed?.header ?? (await readHeader(new ByteReader(piecesOf(source, 4_096))));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -51,13 +52,36 @@ def is_reference(value: Any) -> bool:
 
 def parse_canonical(data: bytes, is_header: Callable[[Any], bool]) -> dict[str, Any]:
     """Reads JSON in its canonical form alone: no duplicate member, no other order, no space rides along."""
+    value = parse_json(data, "its header")
     try:
-        value = json.loads(data.decode())
+        if is_header(value) and canonical(value) == data:
+            return dict(value)
+    except EnforcementError:
+        raise malformed("its header has no canonical form") from None
+    raise malformed("its header is not in canonical form")
+
+
+def parse_json(data: bytes, what: str) -> Any:
+    """Parses JSON in UTF-8, without the numbers that only Python has. Raises `not_authentic`: `what` cannot be read."""
+    try:
+        return json.loads(data.decode(), parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise malformed("its header cannot be read") from None
-    if not is_header(value) or canonical(value) != data:
-        raise malformed("its header is not in canonical form")
-    return dict(value)
+        raise malformed(f"{what} cannot be read") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def decode_base64(text: str) -> bytes:
+    """Decodes base64 in its only spelling (RFC 4648 section 4): readers differ in what else they accept."""
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except ValueError:
+        data = b""
+    if base64.b64encode(data).decode() != text:
+        raise malformed("its base64 is not canonical")
+    return data
 
 
 def malformed(what: str) -> EnforcementError:

@@ -18,6 +18,7 @@ from ._data import Digesting, Input, seekable
 from ._header import (
     are_texts,
     canonical,
+    decode_base64,
     encode_canonical,
     has_members,
     is_binding,
@@ -103,7 +104,7 @@ def read_signature(path: Input) -> DetachedSignature:
     is_bundle = "dsseEnvelope" in found
     dsse = found["dsseEnvelope"] if is_bundle else found
     [signature] = dsse["signatures"]
-    payload = _decode(dsse["payload"])
+    payload = decode_base64(dsse["payload"])
     is_old = dsse["payloadType"] == _OLD_PAYLOAD_TYPE
     header = parse_canonical(payload, _is_header) if is_old else parse_canonical(payload, _is_statement)["predicate"]
     reference = header["key"]["reference"]
@@ -112,7 +113,7 @@ def read_signature(path: Input) -> DetachedSignature:
         raise malformed("it names two keys")
     artifact = Digesting()
     artifact.update(data)
-    message, sig = pre_authentication_encoding(dsse["payloadType"], payload), _decode(signature["sig"])
+    message, sig = pre_authentication_encoding(dsse["payloadType"], payload), decode_base64(signature["sig"])
     return DetachedSignature(header["binding"], header["key"], message, sig, is_bundle, artifact.names())
 
 
@@ -133,17 +134,6 @@ def require_content(pieces: Iterable[bytes], binding: dict[str, Any]) -> Iterato
         yield piece
     if size != binding["content_size_bytes"] or f"sha256:{digest.hexdigest()}" != binding["content_digest"]:
         raise EnforcementError("not_authentic", "the data is not what was signed")
-
-
-def _decode(text: str) -> bytes:
-    """RFC 4648 section 4, in its one spelling."""
-    try:
-        data = base64.b64decode(text.encode("ascii"), validate=True)
-    except ValueError:
-        data = b""
-    if base64.b64encode(data).decode() != text:
-        raise malformed("its base64 is not canonical")
-    return data
 
 
 def _is_file(value: Any) -> bool:

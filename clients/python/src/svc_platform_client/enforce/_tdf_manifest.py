@@ -6,6 +6,7 @@ decision includes a digest of everything else in the manifest, and is authentica
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
 import hmac
 import json
@@ -13,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ._header import are_texts, canonical, has_members, is_binding, is_reference, malformed
+from ._header import are_texts, canonical, decode_base64, has_members, is_binding, is_reference, malformed, parse_json
 from ._platform import Json
 from .errors import EnforcementError
 from .keys import TdfKey, require_content_key
@@ -151,10 +152,7 @@ def _hashes(segments: Sequence[Json]) -> bytes:
 
 def parse_manifest(data: bytes) -> Json:
     """Parses a manifest of any OpenTDF writer. Raises `not_authentic`. Authenticates nothing yet."""
-    try:
-        value = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        raise malformed("its manifest is no JSON") from None
+    value = parse_json(data.removeprefix(codecs.BOM_UTF8), "its manifest")
     if not _fits(value, _SHAPE):
         raise malformed("its manifest is none of OpenTDF 4.3")
     return dict(value)
@@ -182,10 +180,10 @@ def statement_of(manifest: Json) -> Json | None:
         return None
     if len(assertions) > 1:
         raise malformed("it has more than one assertion")
-    try:
-        value = json.loads(assertions[0]["statement"]["value"])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise malformed("its assertion is no JSON") from None
+    text = assertions[0]["statement"].get("value")
+    if not isinstance(text, str):
+        raise malformed("its assertion is no text")
+    value = parse_json(text.encode(errors="surrogatepass"), "its assertion")
     if not _is_statement(value):
         raise malformed("its assertion is another one")
     return {"binding": value["binding"], "keys": value["keys"]}
@@ -230,17 +228,16 @@ def require_manifest(data: bytes, manifest: Json, statement: Json | None, payloa
         raise EnforcementError("not_authentic", "the manifest is not the one that its assertion was made for")
 
 
-def read_policy(policy: str) -> tuple[object, Sequence[str], Sequence[object]]:
+def read_policy(policy: str) -> tuple[str, Sequence[str], Sequence[object]]:
     """uuid, attributes, and recipients. Raises `not_authentic`."""
-    try:
-        found = json.loads(base64.b64decode(policy))
-        attributes = [item["attribute"] for item in found["body"].get("dataAttributes") or []]
-        recipients = found["body"].get("dissem") or []
-        if not isinstance(recipients, list) or not all(isinstance(attribute, str) for attribute in attributes):
-            raise TypeError("not a list of texts")
-        return found.get("uuid"), attributes, recipients
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        raise malformed("its policy cannot be read") from None
+    found = parse_json(decode_base64(policy), "its policy")
+    if not _fits(found, {"uuid": str, "body": dict}):
+        raise malformed("its policy is none of OpenTDF")
+    body = {name: [] if value is None else value for name, value in found["body"].items()}
+    if not _fits(body, {"dataAttributes?": [{"attribute": r"[^\ud800-\udfff]*"}], "dissem?": list}):
+        raise malformed("its policy is none of OpenTDF")
+    attributes = [item["attribute"] for item in body.get("dataAttributes", [])]
+    return found["uuid"], attributes, body.get("dissem", [])
 
 
 def encrypted_size(segment: Json, integrity: Json) -> int:
@@ -248,6 +245,9 @@ def encrypted_size(segment: Json, integrity: Json) -> int:
     size, plain = (segment.get(name) for name in ("encryptedSegmentSize", "segmentSize"))
     if size is None:
         size = integrity.get("encryptedSegmentSizeDefault")
-    if isinstance(size, int) and SEGMENT_OVERHEAD <= size <= _MAX_SEGMENT and plain in (None, size - SEGMENT_OVERHEAD):
-        return size
-    raise malformed("a segment has no size that can be")
+    # bool is an int here, and JSON's true is no size.
+    if type(size) is not int or not SEGMENT_OVERHEAD <= size <= _MAX_SEGMENT:
+        raise malformed("a segment has no size that can be")
+    if plain is not None and (type(plain) is not int or plain != size - SEGMENT_OVERHEAD):
+        raise malformed("a segment has two sizes")
+    return size

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-import zipfile
 import zlib
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from ._data import read_at, size_of
 from ._header import malformed
@@ -93,40 +92,84 @@ class Container:
     manifest: bytes
 
 
-class _Bounded:
-    """A file of which little is read at once, however large its directory is said to be."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.seek, self.tell, self._file = file.seek, file.tell, file
-
-    def read(self, size: int = -1, /) -> bytes:
-        if size > _MAX_DIRECTORY:
-            raise zipfile.BadZipFile("the directory is too large")
-        return self._file.read(size)
-
-
 def read_container(file: BinaryIO) -> Container:
     """Finds the entries by the central directory. Raises `not_authentic`."""
-    try:
-        with zipfile.ZipFile(cast(BinaryIO, _Bounded(file))) as found:
-            entries, comment = sorted(found.infolist(), key=lambda entry: entry.filename), found.comment
-    except (zipfile.BadZipFile, NotImplementedError, OverflowError, ValueError, struct.error) as error:
-        raise malformed("it is no ZIP file") from error
-    if comment or [entry.filename for entry in entries] != [_MANIFEST, _PAYLOAD]:
-        raise malformed("its container has a comment, or other entries")
-    places: list[tuple[int, int]] = []
-    for entry in entries:
-        # Encrypted or compressed entries are not what a TDF has.
-        if entry.flag_bits & 1 or entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
-            raise malformed("its entries are not stored")
-        header = read_at(file, entry.header_offset, 30)
-        if header[:4] != b"PK\3\4":
+    at, size = _find_directory(file)
+    directory, places = read_at(file, at, size), dict[bytes, tuple[int, int]]()
+    for _ in range(2):
+        if len(directory) < 46 or directory[:4] != b"PK\1\2":
+            raise malformed("its directory is no directory")
+        flags, method, stored, plain, named, extra, comment, place = struct.unpack("<8x2H8x2I3H8xI", directory[:46])
+        name = directory[46 : 46 + named]
+        plain, stored, place = _widened(directory[46 + named : 46 + named + extra], plain, stored, place)
+        header = read_at(file, place, 30 + named)
+        header_method, header_named, header_extra = struct.unpack("<8xH16x2H", header[:30])
+        if header[:4] != b"PK\3\4" or header_named != named or header[30:] != name:
             raise malformed("an entry is not in its place")
-        places.append((entry.header_offset + 30 + sum(struct.unpack("<26x2H", header)), entry.file_size))
-    manifest, payload = places
+        # Encrypted or compressed entries are not what a TDF has.
+        if flags & 1 or method or header_method or plain != stored:
+            raise malformed("its entries are not stored")
+        data_at = place + 30 + named + header_extra
+        if data_at + stored > at:
+            raise malformed("an entry is longer than the container")
+        places[name] = data_at, stored
+        directory = directory[46 + named + extra + comment :]
+    if places.keys() != {_MANIFEST.encode(), _PAYLOAD.encode()} or directory:
+        raise malformed("its container has other entries")
+    manifest, payload = places[_MANIFEST.encode()], places[_PAYLOAD.encode()]
     if manifest[1] > _MAX_MANIFEST:
         raise malformed("its manifest is too long")
     return Container(*payload, read_at(file, *manifest))
+
+
+def _find_directory(file: BinaryIO) -> tuple[int, int]:
+    """
+    Finds the directory of two entries, which ends at the records of the end. These end the file, and agree: otherwise
+    one reader could find another directory than the next.
+    """
+    # A directory of two entries is longer than the two ZIP64 records that may follow it.
+    size = size_of(file)
+    tail = read_at(file, size - 98, 98)
+    signature, *narrow, comment = struct.unpack("<4s4x2H2IH", tail[76:])
+    if signature != b"PK\5\6" or comment:
+        raise malformed("it is no ZIP file, or has a comment")
+    is_zip64 = tail[56:60] == b"PK\6\7"
+    end, values = size - (98 if is_zip64 else 22), tuple(narrow)
+    if is_zip64:
+        if tail[:4] != b"PK\6\6" or struct.unpack("<8xQ", tail[56:72])[0] != end:
+            raise malformed("its directory cannot be found")
+        values = struct.unpack("<24x4Q", tail[:56])
+    unset = (0xFFFF, 0xFFFF, _IN_ZIP64, _IN_ZIP64)
+    are_same = all(
+        value == found or (is_zip64 and found == none) for value, found, none in zip(values, narrow, unset, strict=True)
+    )
+    here, count, length, at = values
+    if here != 2 or count != 2 or length > _MAX_DIRECTORY:
+        raise malformed("its container has other entries")
+    if not are_same or at + length != end:
+        raise malformed("its directory is not in its place")
+    return at, length
+
+
+def _widened(extra: bytes, *values: int) -> list[int]:
+    """Replaces what does not fit into 32 bits by the only ZIP64 field's values, which are in the same order."""
+    fields: list[bytes] = []
+    while len(extra) >= 4:
+        kind, length = struct.unpack("<2H", extra[:4])
+        if length + 4 > len(extra):
+            raise malformed("an extra field is cut")
+        if kind == 1:
+            fields.append(extra[4 : 4 + length])
+        extra = extra[4 + length :]
+    if len(fields) > 1:
+        raise malformed("an entry has two sizes")
+    wide, found = b"".join(fields), list(values)
+    for index, value in enumerate(values):
+        if value == _IN_ZIP64:
+            if len(wide) < 8:
+                raise malformed("an entry has no size")
+            [found[index]], wide = struct.unpack("<Q", wide[:8]), wide[8:]
+    return found
 
 
 def require_framing(file: BinaryIO, found: Container, payload: Stored) -> None:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from jwt.exceptions import PyJWTError
 
+from ._header import decode_base64
 from .errors import EnforcementError
 from .keys import KEY_SIZE, Transport
 
@@ -68,7 +69,7 @@ class LocalTdfKey:
 
     def unwrap_share(self, access: Mapping[str, str]) -> bytes:
         try:
-            wrapped = base64.b64decode(access["wrappedKey"])
+            wrapped = decode_base64(access["wrappedKey"])
             if isinstance(self._private, rsa.RSAPrivateKey):
                 return self._private.decrypt(wrapped, _OAEP)
             ephemeral = load_pem_public_key(access.get("ephemeralPublicKey", "").encode())

@@ -160,6 +160,7 @@ const refusedStatements: readonly (readonly [string, object | string])[] = [
   ["an old header as a statement, signed", signed(canonical(header), { type: plain.payloadType, keyid: "" })],
   ["a predicate moved", { ...plain, payload: base64(canonical({ ...statement, predicate: bound({ labels: [] }) })) }],
   ["a bundle with another hint", { ...bundle, verificationMaterial: { publicKey: { hint: other.kid } } }],
+  ["a bundle with no hint", { ...bundle, verificationMaterial: { publicKey: { hint: null } } }],
   ["a bundle of another type", { ...bundle, mediaType: "application/vnd.dev.sigstore.bundle.v0.2+json" }],
   ["a bundle with more material", { ...bundle, verificationMaterial: { publicKey: { hint: signer.kid }, more: "" } }],
   ["a bundle of the old form", { ...bundle, dsseEnvelope: whole }],

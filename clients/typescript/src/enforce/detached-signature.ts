@@ -158,7 +158,8 @@ function isFile(value: unknown): value is Dsse | Bundle {
     mediaType === bundleMediaType &&
     isDsse(dsseEnvelope, [payloadType]) &&
     hasMembers(material, ["publicKey"]) &&
-    hasMembers(material.publicKey, ["hint"])
+    hasMembers(material.publicKey, ["hint"]) &&
+    areTexts(material.publicKey, ["hint"])
   );
 }
 

@@ -145,6 +145,7 @@ def _is_file(value: Any) -> bool:
         and _is_dsse(value["dsseEnvelope"], {_PAYLOAD_TYPE})
         and has_members(material, {"publicKey"})
         and has_members(material["publicKey"], {"hint"})
+        and are_texts(material["publicKey"], {"hint"})
     )
 
 

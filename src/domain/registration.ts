@@ -74,8 +74,9 @@ export async function registerArtifact(
     platformDomains: platformDomains(live, tenantId),
     warnings: [...registrationWarnings(sent, request, derived, citation), ...(isOutranked ? [warnings.outranked] : [])],
   };
-  // The CID stands for the object.
-  const payload = { ...sent, artifact_object: derived?.cid };
+  // The CID stands for the object, and a locator counts as it is recorded: a retry may have new credentials in it.
+  const artifact_locator = sent.artifact_locator && (request.artifact_locator ?? "");
+  const payload = { ...sent, artifact_locator, artifact_object: derived?.cid };
   const recorded = { kind: "registration", call, route: "artifact-register", request, outcome } as const;
   const { answer, receipt } = await appendOnce(dependencies, { ...recorded, payload, answer: prepared });
   return { ...answer, registration: { ...answer.registration, receipt } };

@@ -237,6 +237,20 @@ describe("with an idempotency key", () => {
     expect(given(brief.receipt)).toEqual(expect.objectContaining({ proof: given(first.receipt).proof }));
   });
 
+  test("a locator with new credentials is the same payload; another place, or none, is another", async () => {
+    const register = (artifact_locator: string | undefined) =>
+      ask(
+        "artifact-register",
+        { "idempotency-key": "signed-url" },
+        { ...sample("artifact-register"), artifact_locator },
+      );
+    const first = await register("https://user:old@store.example/o?X-Signature=1");
+    for (const locator of ["https://store.example/o?X-Signature=2", "https://user:new@store.example/o#3"])
+      expect((await register(locator)).body).toEqual(first.body);
+    for (const locator of ["https://store.example/p?X-Signature=1", "?X-Signature=1", undefined])
+      expect((await register(locator)).status).toBe(409);
+  });
+
   test("another payload is a conflict; another route, key or principal is another call", async () => {
     const key = { "idempotency-key": "conflict" };
     const first = await ask("evidence", key);

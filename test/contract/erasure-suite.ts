@@ -327,6 +327,31 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       expect(await search(alice, { field: "decision_id", value: a.recordId })).toEqual([]);
     });
 
+    test("an erased registration or event may have been of any decision before it", async () => {
+      const told = { allow: true, guidance: { evidence_expected: [] } };
+      const question = { route: "/access/v1/evaluation" };
+      const decided = [await append(alice, question), await append(alice, { outcome: told }), await append(alice)];
+      const [asked] = decided;
+      const codes = async () => {
+        const term = { field: "outcome" as const, value: "allow" };
+        const page = await reading((archive) =>
+          archive.search({ tenantId: alice, terms: [term], limit: 9, summary: true }),
+        );
+        return page.found.map(({ summary }) => summary?.evidence);
+      };
+      expect(await codes()).toEqual(["not_expected", "not_expected", "missing"]);
+      const request = { decision_id: asked?.recordId };
+      const outcome = { accepted: true, citation: "matched" };
+      const registered = await append(alice, { kind: "registration", request, outcome });
+      expect(await codes()).toEqual(["missing", "not_expected", "missing"]);
+      await erase(alice, registered.recordId);
+      expect(await codes()).toEqual(["not_shown", "not_expected", "missing"]);
+      const event = await append(alice, { kind: "evidence" });
+      await erase(alice, event.recordId);
+      await append(alice, question);
+      expect(await codes()).toEqual(["not_shown", "not_expected", "not_shown", "not_expected"]);
+    });
+
     test("what a backup brings back stays erased for readers, and is erased again when that is asked for", async () => {
       const idempotency: Idempotency = { scope: "8".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
       const [a, b] = [await append(alice, { idempotency }), await append(alice)];

@@ -315,6 +315,9 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       const [done, failed, announced, missing] = decided.map(({ recordId }) => recordId);
       const cite = (decision_id: string | undefined, word?: string, citation = "matched") =>
         append(alice, { kind: "evidence", request: { decision_id, outcome: word }, outcome: { citation } });
+      // Its policy expects none, and what was registered changes nothing of that.
+      const request = { decision_id: decided[4]?.recordId };
+      await append(alice, { kind: "registration", request, outcome: { accepted: true, citation: "matched" } });
       await cite(failed, "failed: no key");
       await cite(announced, "releasing");
       await cite(missing, "completed", "expired");

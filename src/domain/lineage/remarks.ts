@@ -60,12 +60,15 @@ export interface Remark {
   readonly message: string;
 }
 
+/** Kinds of records that cite a decision. */
+type Citing = "evidence" | "registration";
+
 /** Facts of the whole pack. They do not depend on the artifact, so lineages cannot disagree. */
 export class PackFacts {
   readonly #decisions = new Map<string, Step>();
   readonly #arrived = new ArrivedEvidence();
-  /** Leaf of the last erased event; its citation is lost. */
-  #lastErasedEvent = -1;
+  /** Leaf of the last erased record of a kind; its citation is lost. */
+  readonly #lastErased = { evidence: -1, registration: -1 };
   readonly #range: CompleteRange | undefined;
 
   /** @param range undefined for a selection by value, which is not known to be complete */
@@ -82,8 +85,9 @@ export class PackFacts {
   /** An allowed decision with what arrived of its evidence; any other step unchanged. */
   withEvidence(step: Step): Step {
     if (step.kind !== "decision" || step.outcome !== "allowed") return step;
-    const isComplete = this.#unseen(step.leaf_index) === undefined;
-    const told = { ...step, evidence: this.#arrived.of(step.record_id, step, isComplete) };
+    const isTaken = (kind: Citing) => this.#unseen(kind, step.leaf_index) === undefined;
+    const taken = { events: isTaken("evidence"), registrations: isTaken("registration") };
+    const told = { ...step, evidence: this.#arrived.of(step.record_id, step, taken) };
     this.#decisions.set(step.record_id, told);
     return told;
   }
@@ -93,23 +97,27 @@ export class PackFacts {
     const { evidence: code = "not_expected" } = decision;
     if (code === "evidenced" || code === "not_expected") return [];
     if (code === "not_shown") {
-      const gap = this.#unseen(decision.leaf_index);
+      const gap = this.#unseen("evidence", decision.leaf_index) ?? this.#unseen("registration", decision.leaf_index);
       return [remark("allowed_evidence_not_shown", decision, `allowed; no event shown evidences it, but ${gap}`)];
     }
     const [named, message] = onEvidence[code];
     return [remark(named, decision, message)];
   }
 
-  /** Why an event after this leaf may exist outside the pack; undefined if none can. */
-  #unseen(leafIndex: number): string | undefined {
+  /** Why a record that cites this leaf may exist outside the pack; undefined if none can. */
+  #unseen(kind: Citing, leafIndex: number): string | undefined {
     if (this.#range === undefined) return "only a time range would show all events";
-    if (this.#lastErasedEvent > leafIndex) return "an event after it was erased, and may have";
+    if (this.#lastErased[kind] > leafIndex)
+      return kind === "evidence"
+        ? "an event after it was erased, and may have"
+        : "a registration after it was erased, and may have been made under it";
     return this.#range.closed ? "the range ends before the log does" : undefined;
   }
 
   #take(step: Step): void {
     if (step.kind === "decision") this.#decisions.set(step.record_id, step);
-    if (step.kind === "evidence" && step.erased === true) this.#lastErasedEvent = step.leaf_index;
+    if ((step.kind === "evidence" || step.kind === "registration") && step.erased === true)
+      this.#lastErased[step.kind] = step.leaf_index;
     this.#arrived.take(step.kind, step);
   }
 }

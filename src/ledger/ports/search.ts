@@ -133,6 +133,8 @@ export interface RecordSummary {
   readonly relied_on?: readonly string[];
   /** Allowed decision: whether its policy expects evidence. */
   readonly expects_evidence?: boolean;
+  /** Allowed AuthZEN question: true if evidence is expected once an artifact is registered under it. */
+  readonly expects_evidence_if_registered?: true;
   /** Allowed decision: what arrived of its evidence. */
   readonly evidence?: EvidenceCode;
   /** Erasure, or release of a hold: the record that it is about. */

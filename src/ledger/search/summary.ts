@@ -34,7 +34,7 @@ export function summaryOf(record: StoredRecord): RecordSummary {
     citation: textOf(outcome.citation),
     decision_id: isDecision ? record.record_id : textOf(request.decision_id),
     relied_on: isDecision ? reliedOnIds(outcome) : undefined,
-    expects_evidence: isDecision && outcome.allow === true ? expectsEvidence(record) : undefined,
+    ...(isDecision && outcome.allow === true && expectedEvidence(record)),
     about_record: textOf(request.record_id),
     reason: textOf(request.reason),
   });
@@ -47,14 +47,22 @@ export function reliedOnIds({ registered }: JsonObject): readonly RecordId[] | u
 }
 
 /** An AuthZEN question permits no act: it expects evidence only once something was registered under it. */
-function expectsEvidence({ route, outcome }: StoredRecord): boolean {
+function expectedEvidence({ route, outcome }: StoredRecord) {
   const expected = objectOf(outcome.guidance).evidence_expected;
-  return route !== evaluationPath && !(Array.isArray(expected) && expected.length === 0);
+  const isExpected = !(Array.isArray(expected) && expected.length === 0);
+  if (route !== evaluationPath) return { expects_evidence: isExpected };
+  return { expects_evidence: false, ...(isExpected && { expects_evidence_if_registered: true as const }) };
 }
 
 /** What an event reports about its decision. Of several, the latest in this order counts. */
 const words = ["announced", "failed", "unclear", "done"] as const;
 type Word = (typeof words)[number];
+
+/** Whether all records of a kind were taken. */
+export interface TakenEvidence {
+  readonly events: boolean;
+  readonly registrations: boolean;
+}
 
 /** Collects what arrived of the evidence of decisions. */
 export class ArrivedEvidence {
@@ -73,13 +81,15 @@ export class ArrivedEvidence {
     this.#words.set(cited, words.findLast((word) => said.includes(word)) as Word);
   }
 
-  /** @param isComplete whether every record that cites the decision was taken */
-  of(decisionId: string, { expects_evidence: isExpected }: RecordSummary, isComplete: boolean): EvidenceCode {
+  /** @param taken whether every event, and every registration, that cites the decision was taken */
+  of(decisionId: string, summary: RecordSummary, taken: TakenEvidence): EvidenceCode {
     const said = this.#words.get(decisionId);
     if (said === "done") return "evidenced";
     if (said !== undefined) return said === "failed" ? "failed" : "outcome_unknown";
-    if (isExpected === false && !this.#registered.has(decisionId)) return "not_expected";
-    return isComplete ? "missing" : "not_shown";
+    const { expects_evidence: isExpected, expects_evidence_if_registered: isQuestion } = summary;
+    if (isExpected !== false || (isQuestion === true && this.#registered.has(decisionId)))
+      return taken.events ? "missing" : "not_shown";
+    return isQuestion === true && !taken.registrations ? "not_shown" : "not_expected";
   }
 }
 

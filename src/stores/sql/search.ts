@@ -53,14 +53,15 @@ const indexOfRecord: Statement = {
   name: "index_of_record",
   text: "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2",
 };
-const lastErasedEvent: Statement = {
-  name: "last_erased_event",
+const lastErasedOf: Statement = {
+  name: "last_erased_of",
   // SQLite keeps the order of a cross join: the few erasures first, not every entry.
   text: `SELECT max(erasures.leaf_index) AS leaf_index FROM erasures CROSS JOIN entries
           WHERE erasures.tenant_id = $1 AND entries.tenant_id = erasures.tenant_id
             AND entries.record_id = erasures.record_id AND position($2::bytea IN leaf) > 0`,
 };
-const leafOfEvidence = Buffer.from('"kind":"evidence"');
+/** Kinds of records that cite decisions, as leaves spell them. */
+const citing = ['"kind":"evidence"', '"kind":"registration"'].map((text) => Buffer.from(text));
 /** Two show that a prefix is not unique. */
 const idsFrom: Statement = {
   name: "record_ids_from",
@@ -265,15 +266,22 @@ async function withEvidence(log: IndexedLog, found: readonly FoundRecord[]): Pro
         const match = verified(leafIndex, row, [], true);
         if (match?.record !== undefined) arrived.take(match.place.kind, summaryOf(match.record));
       }
-    for (const [id, { summary = {} }] of open) if (arrived.of(id, summary, false) === "evidenced") open.delete(id);
+    for (const [id, { summary = {} }] of open)
+      if (arrived.of(id, summary, { events: false, registrations: false }) === "evidenced") open.delete(id);
   }
-  // An erased event lost its citation.
-  const [erased] = (await queries.query(lastErasedEvent, [tenantId, leafOfEvidence])).rows;
-  const lastErased = (erased?.leaf_index as number | null | undefined) ?? -1;
+  // An erased record lost its citation.
+  const [events, registrations] = await Promise.all(
+    citing.map(async (kind) => {
+      const [erased] = (await queries.query(lastErasedOf, [tenantId, kind])).rows;
+      return (erased?.leaf_index as number | null | undefined) ?? -1;
+    }),
+  );
   return found.map((each) => {
     const { summary, recordId, leafIndex } = each;
     if (summary?.expects_evidence === undefined) return each;
-    const evidence = arrived.of(recordId, summary, isComplete && leafIndex > lastErased);
+    const isAllTaken = (lastErased = -1) => isComplete && leafIndex > lastErased;
+    const taken = { events: isAllTaken(events), registrations: isAllTaken(registrations) };
+    const evidence = arrived.of(recordId, summary, taken);
     return { ...each, summary: { ...summary, evidence } };
   });
 }

@@ -205,6 +205,25 @@ describe("an AuthZEN question", () => {
     event(log, asked);
     expect(await remarks(log)).toEqual([""]);
   });
+
+  test("may count if a registration was erased", async () => {
+    const log = memoryLog();
+    const asked = log.append(question(true));
+    log.erase(log.append(registration({ decision: asked })));
+    expect(await remarks(log)).toContain("1 allowed_evidence_not_shown");
+    log.append(question(true));
+    expect((await remarks(log)).filter((each) => each.includes("allowed"))).toHaveLength(1);
+  });
+
+  test("needs no evidence that its policy does not expect, though something was registered", async () => {
+    for (const asked of [question(true), decision(true)]) {
+      const log = memoryLog();
+      const { outcome } = asked;
+      const decided = log.append({ ...asked, outcome: { ...outcome, guidance: { evidence_expected: [] } } });
+      log.append(registration({ decision: decided }));
+      expect(await remarks(log)).toEqual([""]);
+    }
+  });
 });
 
 describe("what cites a denial", () => {

@@ -30,6 +30,7 @@ const policies = {
 tenants: { "*": default }
 caller_attributes:
   team: { type: text, claim: team }
+  groups: { type: set_of_text, claim: groups }
 `,
   "platform/all.cedar": `@id("own") permit (principal, action, resource);
 @id("others") permit (principal, action, resource) when { context has on_behalf_of && context.on_behalf_of.type == "principal" };\n`,
@@ -320,6 +321,23 @@ test("what was registered later of the same file counts, and a decision of anoth
   expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
   const elsewhere = { caller: kas({ tenant_id: "tenant-b" }), token: reader({ tenant_id: "tenant-b" }) };
   expect(await ask(file.fqns, elsewhere)).toMatchObject({ decision: 2 });
+});
+
+test("a user with more in an attribute than a question may have is refused, by the attribute's place", async () => {
+  const asked = (count: number, group: string) => {
+    const groups = Array.from({ length: count }, (_, i) => `${group}${i}`);
+    return ask([attribute("label", "plain")], { token: reader({ groups }) });
+  };
+  expect(await asked(100, "grou")).toMatchObject({ decision: 2 });
+  const place = "entity_identifier.token.attributes";
+  for (const [refused, message] of [
+    [asked(101, "group-"), `${place}[2].value: must be at most 1024 characters`],
+    [asked(257, ""), `${place}: must have at most 256 values`],
+  ] as const) {
+    const refusal = await refusalOf(refused);
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
+    expect(refusal.text).toContain(message);
+  }
 });
 
 test("a file that names a second decision does not escape what was registered with the first", async () => {

@@ -101,7 +101,10 @@ function fileOf(resource: Resource | undefined, path: string): TdfFile {
 
 /** Paths of the question's members in the request. */
 function placeOf(field: string, resource: string): string {
-  if (field.startsWith("subject")) return "entity_identifier.token";
+  // Properties are attributes of the token.
+  const token = "entity_identifier.token";
+  if (field.startsWith("subject.properties")) return field.replace("subject.properties", `${token}.attributes`);
+  if (field.startsWith("subject")) return token;
   if (field.startsWith("context")) return "fulfillable_obligation_fqns";
   return field.startsWith("action") ? field : `${resource}.attribute_values.fqns`;
 }

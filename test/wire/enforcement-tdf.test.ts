@@ -1,7 +1,11 @@
 /** Profile `tdf` against a real service: what is protected, opened, rewrapped, and shown by its receipts. */
+import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
+import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { digestOfBytes } from "../../clients/typescript/src/enforce/data.ts";
 import {
+  bytesSource,
   createEnforcer,
   createTdfKeyFile,
   keyFile,
@@ -9,6 +13,13 @@ import {
   type TdfKey,
   verifyArtifact,
 } from "../../clients/typescript/src/enforce/index.ts";
+import type { EvidenceEvent, Registration } from "../../clients/typescript/src/enforce/platform.ts";
+import {
+  afterManifest,
+  beforeManifest,
+  beforePayload,
+  readContainer,
+} from "../../clients/typescript/src/enforce/tdf-zip.ts";
 import { type EnforcementStack, enforcementFolder, failureOf, startEnforcementStack } from "../harness/enforcement.ts";
 
 let stack: EnforcementStack;
@@ -64,4 +75,64 @@ test("a file is protected, opened and rewrapped, and its receipts show it", asyn
   expect(await failureOf(verifyArtifact({ artifact: at("rewrapped"), logKeys }))).toBe("not_authentic");
   expect(spool()).toEqual([]);
   expect(files().filter((name) => name.endsWith(".partial"))).toEqual([]);
+});
+
+test("a producer does not pass with a manifest that is not the one of its assertion", async () => {
+  const logKeys = [await stack.logKey()];
+  await createTdfKeyFile(at("producer.key"), "https://kas.example.com", "producer");
+  const honest = stack.platform();
+  let sent: { readonly registration?: Registration; readonly event?: EvidenceEvent } = {};
+  const enforcer = createEnforcer({
+    client: stack.altered({
+      registerArtifact: (registration, key, signal) => {
+        sent = { ...sent, registration };
+        return honest.registerArtifact(registration, key, signal);
+      },
+      recordEvidence: (event, key, signal) => {
+        sent = { ...sent, event };
+        return honest.recordEvidence(event, key, signal);
+      },
+    }),
+    workload: { application: "payroll" },
+    keys: [(await keyFile(at("producer.key"))) as TdfKey],
+    spoolDirectory: at("spool"),
+    attributeNamespace: "example.com",
+    logKeys,
+  });
+  const { receipts } = await enforcer.protect({
+    ...{ profile, resource, labels: ["confidential"], input: at("data"), output: at("honest") },
+  });
+  const file = readFileSync(at("honest"));
+  const { payloadAt, payloadBytes, manifest } = await readContainer(bytesSource(file));
+  const payload = file.subarray(payloadAt, payloadAt + payloadBytes);
+  /** Verifies the file with this manifest, which the producer registers under the same decision. */
+  const verified = async (text: string) => {
+    const bytes = Buffer.from(text);
+    const [stored, its] = [payload, bytes].map((part) => ({ crc: crc32(part), sizeBytes: part.length }));
+    if (stored === undefined || its === undefined || sent.registration === undefined || sent.event === undefined)
+      return expect.fail("nothing was sent");
+    const parts = [beforePayload(false), payload, beforeManifest(stored, false), bytes];
+    const artifact = Buffer.concat([...parts, afterManifest(stored, its, false)]);
+    const { digest: artifact_digest, cid: artifact_cid } = digestOfBytes(bytes);
+    const evidence_id = randomUUID();
+    const named = { artifact_digest, artifact_cid };
+    const registration = await honest.registerArtifact({ ...sent.registration, ...named }, randomUUID());
+    const evidence = await honest.recordEvidence({ ...sent.event, ...named }, evidence_id);
+    const own = { ...receipts.receipts, registration: registration.receipt, evidence: evidence.receipt };
+    const told = { ...receipts, ...named, evidence_id, receipts: own } as typeof receipts;
+    return verifyArtifact({ artifact: bytesSource(artifact), receipts: told, logKeys });
+  };
+  const honestText = manifest.toString();
+  expect(await verified(honestText)).toMatchObject({ operation: "protect", labels: ["confidential"] });
+  const { policy } = JSON.parse(honestText).encryptionInformation;
+  const { uuid, body } = JSON.parse(Buffer.from(policy, "base64").toString());
+  const open = { body: { ...body, dataAttributes: body.dataAttributes.slice(0, 1) }, uuid };
+  const opened = Buffer.from(JSON.stringify(open)).toString("base64");
+  for (const lie of [
+    honestText.replace(policy, opened),
+    honestText.replace("https://kas.example.com", "https://kas.example.org"),
+    honestText.replace('"payload":{', '"payload":{},"payload":{'),
+    `${honestText} `,
+  ])
+    expect(await failureOf(verified(lie))).toBe("not_authentic");
 });

@@ -33,6 +33,8 @@ from svc_platform_client.enforce import (
     create_tdf_key_file,
     key_file,
 )
+from svc_platform_client.enforce._tdf import read_tdf, require_statement
+from svc_platform_client.enforce._tdf_manifest import require_manifest
 from svc_platform_client.enforce._tdf_zip import Stored, after_payload, before_payload, read_container, require_framing
 
 SEGMENT = 2_097_152
@@ -299,6 +301,16 @@ def test_a_changed_manifest_is_refused(change: str, subject: Subject, whole: byt
 def test_a_manifest_that_was_made_again_as_it_was_opens(subject: Subject, whole: bytes) -> None:
     assert remade(whole, lambda _: None) == whole
     subject.open(whole, "rsa")
+
+
+def test_without_the_key_a_manifest_is_the_one_of_its_assertion(whole: bytes) -> None:
+    def verify(file: bytes) -> None:
+        found = read_tdf(io.BytesIO(file))
+        require_manifest(found.container.manifest, found.manifest, require_statement(found), None)
+
+    verify(whole)
+    for change in CHANGES.keys() - {"another signature"}:
+        assert failure(lambda change=change: verify(remade(whole, CHANGES[change]))) == "not_authentic", change  # type: ignore[misc]
 
 
 def test_parts_of_another_file_are_refused(subject: Subject, whole: bytes) -> None:

@@ -144,10 +144,19 @@ export function encodeManifest(
   key: Uint8Array,
 ): Buffer {
   const payload = { isEncrypted: true, mimeType, protocol: "zip", type: "reference", url: "0.payload" };
-  return canonical(asserted({ encryptionInformation: encryption, payload, schemaVersion }, statement, key));
+  const manifest = { encryptionInformation: encryption, payload, schemaVersion };
+  return canonical(asserted(manifest, statement, (signed) => macOf(key, signed)));
 }
 
-function asserted(manifest: Omit<Manifest, "assertions">, { binding, keys }: Statement, key: Uint8Array): Manifest {
+function macOf(key: Uint8Array, signed: string): string {
+  return hmac(key, Buffer.from(signed)).toString("base64url");
+}
+
+function asserted(
+  manifest: Omit<Manifest, "assertions">,
+  { binding, keys }: Statement,
+  sign: (signed: string) => string,
+): Manifest {
   const digest = createHash("sha256").update(canonical(manifest)).digest("hex");
   const value = canonical({ binding, keys, manifest: `sha256:${digest}` }).toString();
   const assertion = {
@@ -164,7 +173,7 @@ function asserted(manifest: Omit<Manifest, "assertions">, { binding, keys }: Sta
     assertionSig: Buffer.concat([...hashes, assertionHash]).toString("base64"),
   };
   const signed = [{ alg: "HS256" }, claims].map((part) => canonical(part).toString("base64url")).join(".");
-  const signature = `${signed}.${hmac(key, Buffer.from(signed)).toString("base64url")}`;
+  const signature = `${signed}.${sign(signed)}`;
   return { ...manifest, assertions: [{ ...assertion, binding: { method: "jws", signature } }] } as Manifest;
 }
 
@@ -203,26 +212,33 @@ export function requireSegments({ encryptionInformation }: Manifest, payloadKey:
     throw new EnforcementError("not_authentic", "the list of segments is not of this payload key");
 }
 
-/** Rejects with `not_authentic` unless every byte of the manifest is as `encodeManifest` writes it. */
-export function requireManifest(bytes: Buffer, manifest: Manifest, statement: Statement, payloadKey: Uint8Array): void {
-  const { assertions: _, ...others } = manifest;
+/**
+ * Throws `not_authentic` unless every byte of the manifest is as `encodeManifest` writes it. Without the payload key
+ * the assertion's signature is not checked.
+ */
+export function requireManifest(
+  bytes: Buffer,
+  manifest: Manifest,
+  statement: Statement,
+  payloadKey: Uint8Array | undefined,
+): void {
+  const { assertions, ...others } = manifest;
+  const itsOwn = String(assertions?.[0]?.binding?.signature).split(".").at(-1) ?? "";
+  const sign = (signed: string) => (payloadKey === undefined ? itsOwn : macOf(payloadKey, signed));
   const { policy, keyAccess } = others.encryptionInformation;
   const { uuid, attributes } = readPolicy(policy);
   const [, namespace = ""] = /^https:\/\/([^/]+)\/attr\/decision\//.exec(attributes[0] ?? "") ?? [];
-  const { binding } = statement;
+  const { binding, keys } = statement;
   // Others may follow, which a plan named.
   const planned = attributes.slice(1 + binding.labels.length);
-  const isWhole = () => {
-    try {
-      return canonical(asserted(others, statement, payloadKey)).equals(bytes);
-    } catch {
-      // It has a member without a canonical form.
-      return false;
-    }
-  };
-  const isBound = uuid === binding.decision_id && policyOf(binding, namespace, planned) === policy;
-  if (!isWhole() || !isBound || keyAccess.length !== statement.keys.length)
-    throw new EnforcementError("not_authentic", "the manifest is not the one that its assertion was made for");
+  const isNamed = uuid === binding.decision_id && keyAccess.length === keys.length;
+  try {
+    const isWhole = canonical(asserted(others, statement, sign)).equals(bytes);
+    if (isNamed && isWhole && policyOf(binding, namespace, planned) === policy) return;
+  } catch {
+    // A member has no canonical form.
+  }
+  throw new EnforcementError("not_authentic", "the manifest is not the one that its assertion was made for");
 }
 
 /** The policy's members that matter here. Throws `not_authentic`. */

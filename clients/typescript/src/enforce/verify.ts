@@ -15,6 +15,7 @@ import { piecesOf, type RandomAccess, withSource } from "./random-access.ts";
 import { type ReceiptsFile, receiptNames, receiptsFor, requireLogKeys } from "./receipts.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import { readTdf } from "./tdf.ts";
+import { requireManifest } from "./tdf-manifest.ts";
 
 export interface VerifyOptions {
   /** The artifact, or the opened file: its path or its bytes. */
@@ -120,6 +121,7 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
 function tdfHeader(tdf: Awaited<ReturnType<typeof readTdf>> | undefined) {
   if (tdf === undefined) return undefined;
   if (tdf.statement === undefined) return fail("the file names no decision");
+  requireManifest(tdf.container.manifest, tdf.manifest, tdf.statement, undefined);
   const { binding, keys } = tdf.statement;
   return { binding, key: keys[0] };
 }

@@ -45,6 +45,7 @@ from ._tdf_manifest import (
     read_policy,
     require_attributes,
     require_manifest,
+    require_segments,
     segment_hash,
     share_of,
     statement_of,
@@ -289,7 +290,9 @@ def _unwrapped(found: Tdf, holdings: Sequence[tuple[TdfKey, Json]]) -> bytes:
     payload_key = bytes(KEY_SIZE)
     for key, item in holdings:
         payload_key = _sum(payload_key, share_of(key, item, found.manifest["encryptionInformation"]["policy"]))
-    require_manifest(found.container.manifest, found.manifest, found.statement, payload_key)
+    require_segments(found.manifest, payload_key)
+    if found.statement is not None:
+        require_manifest(found.container.manifest, found.manifest, found.statement, payload_key)
     return payload_key
 
 

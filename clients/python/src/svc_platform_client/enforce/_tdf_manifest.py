@@ -123,8 +123,11 @@ def manifest_of(
     }
 
 
-def encode_manifest(manifest: Json, statement: Json, payload_key: bytes) -> bytes:
-    """Bytes of a manifest of ours: canonical JSON, with an assertion of this statement and no others."""
+def encode_manifest(manifest: Json, statement: Json, payload_key: bytes | None) -> bytes:
+    """
+    Bytes of a manifest of ours: canonical JSON, with an assertion of this statement and no others. Without the payload
+    key its signature is the manifest's own.
+    """
     others = {name: value for name, value in manifest.items() if name != "assertions"}
     named = {**statement, "manifest": f"sha256:{hashlib.sha256(canonical(others)).hexdigest()}"}
     assertion = {
@@ -138,9 +141,16 @@ def encode_manifest(manifest: Json, statement: Json, payload_key: bytes) -> byte
     hashes = _hashes(manifest["encryptionInformation"]["integrityInformation"]["segments"])
     claims = {"assertionHash": digest.hexdigest(), "assertionSig": _base64(hashes + digest.digest())}
     signed = ".".join(encode_base64url(canonical(part)) for part in ({"alg": "HS256"}, claims))
-    signature = f"{signed}.{encode_base64url(_hmac(payload_key, signed.encode()))}"
-    binding = {"method": "jws", "signature": signature}
+    if payload_key is None:
+        mac = str(_member(_member(manifest["assertions"][0], "binding"), "signature")).split(".")[-1]
+    else:
+        mac = encode_base64url(_hmac(payload_key, signed.encode()))
+    binding = {"method": "jws", "signature": f"{signed}.{mac}"}
     return canonical({**others, "assertions": [{**assertion, "binding": binding}]})
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _hashes(segments: Sequence[Json]) -> bytes:
@@ -204,17 +214,20 @@ def _is_statement(value: Any) -> bool:
     )
 
 
-def require_manifest(data: bytes, manifest: Json, statement: Json | None, payload_key: bytes) -> None:
-    """
-    Raises `not_authentic` unless the key is the payload's, and signs the segments as they are listed; and with a
-    statement, unless every byte of the manifest is as `encode_manifest` writes it.
-    """
-    encryption = manifest["encryptionInformation"]
-    integrity, policy = encryption["integrityInformation"], encryption["policy"]
+def require_segments(manifest: Json, payload_key: bytes) -> None:
+    """Raises `not_authentic` unless the key is the payload's, and signs the segments as they are listed."""
+    integrity = manifest["encryptionInformation"]["integrityInformation"]
     if _base64(_hmac(payload_key, _hashes(integrity["segments"]))) != integrity["rootSignature"]["sig"]:
         raise EnforcementError("not_authentic", "the list of segments is not of this payload key")
-    if statement is None:
-        return
+
+
+def require_manifest(data: bytes, manifest: Json, statement: Json, payload_key: bytes | None) -> None:
+    """
+    Raises `not_authentic` unless every byte of the manifest is as `encode_manifest` writes it. Without the payload key
+    the assertion's signature is not checked.
+    """
+    encryption = manifest["encryptionInformation"]
+    policy = encryption["policy"]
     binding, (uuid, attributes, _) = statement["binding"], read_policy(policy)
     namespace = re.match("https://([^/]+)/attr/decision/", attributes[0] if attributes else "")
     try:

@@ -25,6 +25,7 @@ from ._platform import Json
 from ._receipts import MAX_CHAIN, is_receipts, read_receipts
 from ._signature import DetachedSignature, read_signature, require_content, require_signature
 from ._tdf import read_tdf, require_statement
+from ._tdf_manifest import require_manifest
 from .errors import EnforcementError
 from .keys import SigningKey
 
@@ -211,6 +212,7 @@ def _tdf_parts(path: Input) -> Json:
     with seekable(path) as file:
         found = read_tdf(file)
     statement = require_statement(found)
+    require_manifest(found.container.manifest, found.manifest, statement, None)
     return _parts(statement["binding"], statement["keys"][0], found.names)
 
 

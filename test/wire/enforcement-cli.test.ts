@@ -1,5 +1,5 @@
 /** The command line of local enforcement, against a real service: what it does, and what its exit codes say. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
@@ -108,6 +108,37 @@ test("a file is signed, opened, signed again and verified", async () => {
   expect((await run("verify @/checked --opened")).code).toBe(0);
   expect((await run("verify @/plain.sig --data @/plain.sig")).code).toBe(4);
 });
+
+/** A part of a document's text as what is printed, in which ids and digests differ. */
+const printed = (text: string) =>
+  RegExp(
+    text
+      .replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}|(?<=sha256:)[\da-f]+…/g, "…")
+      .replaceAll(/[.\\/()]/g, "\\$&")
+      .replaceAll("…", "[\\w-]+"),
+  );
+
+test.each(["README.md", "docs/enforcement.md", "docs/how-to/exchange-tdf-files.md"])(
+  "the commands of %s do what they show",
+  async (page) => {
+    const text = readFileSync(join(import.meta.dirname, "../..", page), "utf8").replaceAll(/\\\n */g, "");
+    const commands = [...text.matchAll(/^ *(?:\$ )?svc-platform (.*)\n(?=(?:(?!\$|```)(\w.*))?)/gm)];
+    expect(commands.length).toBeGreaterThan(3);
+    const own = at(page.replaceAll("/", "-"));
+    mkdirSync(own);
+    for (const name of ["report.pdf", "report.txt", "app.tar"]) writeFileSync(join(own, name), plaintext);
+    for (const [, line = "", next = ""] of commands) {
+      const shown = page === "README.md" ? next : "";
+      if (line.includes("theirs.tdf")) copyFileSync(join(own, "report.tdf"), join(own, "theirs.tdf"));
+      const here = line
+        .replace(/'logs\.example\.com\/.*'/, logKey)
+        .replaceAll(/(?<=^| )[\w.-]+\.(key|pub|pdf|txt|sealed|tar|sig|tdf)(?= |$)/g, `${own}/$&`);
+      const ran = await run(here, { env: { PLATFORM_KEY_FILE: undefined } });
+      expect(ran.code, `${line}: ${ran.err}`).toBe(shown.startsWith("svc-platform: ") ? 3 : 0);
+      expect(`${ran.out}${ran.err}`.replaceAll(`${own}/`, ""), line).toMatch(printed(shown));
+    }
+  },
+);
 
 test("standard input and output are data alone", async () => {
   const sealed = await run("protect - - --resource-kind note", { stdin: plaintext });

@@ -80,7 +80,7 @@ test("every command that a document shows exists, with its options", () => {
     [
       ...textOf(file)
         .replaceAll("\\\n", " ")
-        .matchAll(/npm run cli -- ((?!<)[^`\n#]+)/g),
+        .matchAll(/npm run (?:-s )?cli -- ((?!<)[^`\n#]+)/g),
     ].map(([, line = ""]) => ({ file, line })),
   );
   expect(shown.length).toBeGreaterThan(50);
@@ -95,6 +95,17 @@ test("every command that a document shows exists, with its options", () => {
     );
   });
   expect(wrong).toEqual([]);
+});
+
+test("no command that a document shows writes the lines of npm to a file or a program", () => {
+  const shown = documents.flatMap(
+    (file) =>
+      textOf(file)
+        .replaceAll("\\\n", " ")
+        .match(/^ *npm run .* [|>].*/gm) ?? [],
+  );
+  expect(shown).not.toEqual([]);
+  expect(shown.filter((line) => !/npm run -s /.test(line))).toEqual([]);
 });
 
 test("every source file that a comment or a document names exists", () => {

@@ -1,4 +1,6 @@
 /** What the service's role may do, which connections it gets, and that readiness says what calls would. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { takeAttempt } from "../../src/domain/session.ts";
@@ -18,12 +20,15 @@ let stores: ServiceStores | undefined;
 
 const server = await startPostgres();
 await server.query("CREATE ROLE svc LOGIN");
+/** What the page gives the role of gateways. Here `svc` is that role, and `postgres` the owner. */
+const page = readFileSync(join(import.meta.dirname, "../../docs/postgresql.md"), "utf8");
+const rights = (/^CREATE ROLE gateway LOGIN;\n(.*?)^```/ms.exec(page)?.[1] ?? "")
+  .replaceAll("FOR ROLE svc", "FOR ROLE postgres")
+  .replaceAll("gateway", "svc");
 afterAll(() => server.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(server);
-  // As docs/postgresql.md has it.
-  await fixture.query("GRANT USAGE ON SCHEMA public TO svc");
-  await fixture.query("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO svc");
+  await fixture.query(rights.replaceAll("DATABASE platform", `DATABASE ${fixture.target.database}`));
 });
 afterEach(async () => {
   await stores?.ledger.close();

@@ -2,6 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { stopWithParent } from "../src/cli/serve.ts";
+import { startedByNpm } from "../src/config/load.ts";
 import { formatOpsCredentials, hashOpsToken } from "../src/credentials/ops-credentials.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
 import { defaultClient } from "./issuer.ts";
@@ -29,6 +31,7 @@ const ports = {
 
 const stop = Promise.withResolvers<void>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.resolve());
+if (startedByNpm()) stopWithParent(() => stop.resolve());
 
 const stack: Stack = await start().catch((error: unknown) => {
   process.stderr.write(`${startProblem(error)}\n`);

@@ -58,7 +58,7 @@ export async function serve({ config, policy, tracing, warnings }: ServeOptions)
  * npm starts a script through a shell and on stop ends that shell, but not its children: an orphaned service would keep
  * its port and store unnoticed.
  */
-function stopWithParent(stop: () => void): void {
+export function stopWithParent(stop: () => void): void {
   const parent = process.ppid;
   const watch = setInterval(() => {
     if (process.ppid === parent) return;

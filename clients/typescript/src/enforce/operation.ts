@@ -311,7 +311,7 @@ export function keyOf<Key extends { readonly reference: string }>(
   if (found === undefined)
     throw new EnforcementError(
       "invalid",
-      `there is no key${reference === undefined ? "" : ` ${reference}`} for this here`,
+      `no key${reference === undefined ? "" : ` ${reference}`} was given for this profile`,
     );
   return found;
 }

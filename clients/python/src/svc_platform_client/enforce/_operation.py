@@ -246,4 +246,4 @@ def _key_of(keys: Sequence[_K], reference: str | None) -> _K:
         if reference is None or key.reference == reference:
             return key
     named = "" if reference is None else f" {reference}"
-    raise EnforcementError("invalid", f"there is no key{named} for this here")
+    raise EnforcementError("invalid", f"no key{named} was given for this profile")

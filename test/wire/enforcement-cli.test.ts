@@ -1,9 +1,11 @@
 /** The command line of local enforcement, against a real service: what it does, and what its exit codes say. */
+import { execFile } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { runCommandLine } from "../../clients/typescript/src/enforce/cli-program.ts";
 import { startIssuer } from "../../dev/issuer.ts";
@@ -14,6 +16,7 @@ let stack: EnforcementStack;
 let folder: string;
 let logKey: string;
 const at = (name: string) => join(folder, name);
+const root = join(import.meta.dirname, "../..");
 const plaintext = Buffer.from("what nobody else reads\n".repeat(1000));
 
 beforeAll(async () => {
@@ -121,7 +124,7 @@ const printed = (text: string) =>
 test.each(["README.md", "docs/enforcement.md", "docs/how-to/exchange-tdf-files.md"])(
   "the commands of %s do what they show",
   async (page) => {
-    const text = readFileSync(join(import.meta.dirname, "../..", page), "utf8").replaceAll(/\\\n */g, "");
+    const text = readFileSync(join(root, page), "utf8").replaceAll(/\\\n */g, "");
     const commands = [...text.matchAll(/^ *(?:\$ )?svc-platform (.*)\n(?=(?:(?!\$|```)(\w.*))?)/gm)];
     expect(commands.length).toBeGreaterThan(3);
     const own = at(page.replaceAll("/", "-"));
@@ -139,6 +142,31 @@ test.each(["README.md", "docs/enforcement.md", "docs/how-to/exchange-tdf-files.m
     }
   },
 );
+
+test("the library does what docs/enforcement.md shows", async () => {
+  const own = mkdtempSync(at("library-"));
+  for (const key of ["payroll.key", "partner.key --reference local-partner"]) await run(`new-key ${own}/${key}`);
+  writeFileSync(join(own, "report.pdf"), plaintext);
+  const page = readFileSync(join(root, "docs/enforcement.md"), "utf8");
+  const [, sample = ""] = /^```ts\n(const enforcer .*?)^```/ms.exec(page) ?? [];
+  const source = (name: string) => JSON.stringify(join(root, "clients/typescript/src", name));
+  const program = `
+import { clientCredentials, createPlatformClient, createRestTransport, workloadInterceptors } from ${source("index.ts")};
+import { createHttpClient } from ${source("node.ts")};
+import { createEnforcer, keyFile } from ${source("enforce/index.ts")};
+const { baseUrl, issuer, client: { clientId, clientSecret, scopes }, logKeys } = JSON.parse(process.argv[2]);
+const http = createHttpClient();
+const interceptors = workloadInterceptors({ tokens: clientCredentials({ issuer, clientId, clientSecret, scopes, http }) });
+const client = createPlatformClient(createRestTransport({ baseUrl, http, interceptors }));
+const [workload, spoolDirectory] = [{ application: "payroll" }, "spool"];
+${sample}`;
+  writeFileSync(join(own, "main.mjs"), program);
+  const { url: baseUrl, issuer } = stack.stack;
+  const given = JSON.stringify({ baseUrl, issuer: issuer.url, client: issuer.clients[0], logKeys: [logKey] });
+  await promisify(execFile)(process.execPath, ["main.mjs", given], { cwd: own });
+  expect(readFileSync(join(own, "copy.pdf")).equals(plaintext)).toBe(true);
+  expect((await run(`verify ${own}/report.partner.sealed`)).err).toBe("");
+});
 
 test("standard input and output are data alone", async () => {
   const sealed = await run("protect - - --resource-kind note", { stdin: plaintext });

@@ -18,7 +18,7 @@
 import type { Caller } from "../base/caller.ts";
 import { maxViolations, type Violation } from "../base/errors.ts";
 import { isCleanText } from "../base/ids.ts";
-import { isObject, type JsonObject, type JsonValue } from "../base/json.ts";
+import { defined, isObject, type JsonObject, type JsonValue } from "../base/json.ts";
 import { artifactProfiles } from "../base/vocabulary.ts";
 import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 import type { EvaluationRequest } from "./requests.ts";
@@ -214,9 +214,7 @@ class Reader {
     return {
       labels: this.texts(properties.labels, at("labels"), maxLabel),
       mime_type: text("mime_type", 255),
-      others: Object.fromEntries(
-        Object.entries(others).filter(([, value]) => value !== undefined),
-      ) as Partial<EvaluationRequest>,
+      others: defined(others),
     };
   }
 

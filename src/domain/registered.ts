@@ -50,7 +50,7 @@ export async function lookUpRegistered(
   call: WhoseRegistrations,
   names: readonly string[],
 ): Promise<LookedUp> {
-  return whatIsKnown(await readableRegistrations(ledger, call, names));
+  return whatIsKnown(await registrations(ledger, call, names, refuseDamaged));
 }
 
 /**
@@ -65,7 +65,7 @@ export async function registeredWith(
   decisionIds: readonly RecordId[],
 ): Promise<readonly (StoredRecord | undefined)[]> {
   if (decisionIds.length === 0) return [];
-  const found = await readableRegistrations(ledger, call, decisionIds.map(nameOfDecision));
+  const found = await registrations(ledger, call, decisionIds.map(nameOfDecision), refuseDamaged);
   return found.map((list) => {
     if (typeof list === "string") return undefined;
     const records = list.map(({ record }) => record);
@@ -74,14 +74,9 @@ export async function registeredWith(
   });
 }
 
-async function readableRegistrations(
-  ...[ledger, call, names]: Parameters<typeof lookUpRegistered>
-): Promise<readonly ArtifactRegistrations[]> {
-  return registrations(ledger, call, names).catch((error: unknown) => {
-    if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
-    const message = "What was registered of the artifact cannot be read: its record is damaged.";
-    throw new ServiceError("store_unavailable", message, { cause: error.details.cause });
-  });
+function refuseDamaged({ details }: ServiceError): never {
+  const message = "What was registered of the artifact cannot be read: its record is damaged.";
+  throw new ServiceError("store_unavailable", message, { cause: details.cause });
 }
 
 /** Whether one more registration of an artifact, after all known ones, would count. */
@@ -100,10 +95,7 @@ export async function registeredBefore(
   call: WhoseRegistrations,
   names: readonly string[],
 ): Promise<readonly WouldCount[]> {
-  const found = await registrations(ledger, call, names).catch((error: unknown) => {
-    if (error instanceof ServiceError && error.reason === "internal") return [];
-    throw error;
-  });
+  const found = await registrations(ledger, call, names, () => []);
   return found.flatMap((list, position) => {
     const name = names[position] ?? "";
     if (typeof list === "string") return [];
@@ -121,12 +113,18 @@ export async function registeredBefore(
   });
 }
 
+/** @param ofDamaged called if a record is damaged */
 function registrations(
   ledger: Pick<Ledger, "registrations">,
   { caller, span }: WhoseRegistrations,
   names: readonly string[],
+  ofDamaged: (error: ServiceError) => readonly ArtifactRegistrations[],
 ): Promise<readonly ArtifactRegistrations[]> {
-  return traced(span, "ledger.registrations", () => ledger.registrations(caller.tenantId, names));
+  const asked = traced(span, "ledger.registrations", () => ledger.registrations(caller.tenantId, names));
+  return asked.catch((error: unknown) => {
+    if (error instanceof ServiceError && error.reason === "internal") return ofDamaged(error);
+    throw error;
+  });
 }
 
 /** @param found registrations that count, for each name */

@@ -60,9 +60,8 @@ class Comparisons {
       return;
     }
     for (const input of this.#catalogue.inputs.filter(({ name }) => reads.includes(name))) {
-      if (input.kind === "tags") continue;
-      const term = this.#know({ ...input, kind: input.kind });
-      for (const id of ids) this.#note(term, id);
+      const term = this.#termAt(input);
+      if (term !== undefined) for (const id of ids) this.#note(term, id);
     }
   }
 
@@ -105,8 +104,7 @@ class Comparisons {
   #presence(of: Expression, names: readonly string[]): void {
     const path = [pathOf(of) ?? "?", ...names].join(".");
     const input = this.#catalogue.inputs.find((candidate) => candidate.path === path);
-    if (input !== undefined && input.kind !== "tags") this.#know({ ...input, kind: input.kind });
-    else if (!alwaysThere.has(path)) this.isExact = false;
+    if (this.#termAt(input) === undefined && !alwaysThere.has(path)) this.isExact = false;
   }
 
   /** A boolean, the presence of an attribute, or a set that may be empty. */
@@ -155,14 +153,16 @@ class Comparisons {
 
   /** Registers the term that the expression reads; undefined if it is not one. */
   #termOf(expression: Expression): Term | undefined {
-    if (expression[0] !== "getTag") {
-      const input = this.#inputAt(expression);
-      return input === undefined || input.kind === "tags" ? undefined : this.#know({ ...input, kind: input.kind });
-    }
+    if (expression[0] !== "getTag") return this.#termAt(this.#inputAt(expression));
     const [, of, key] = expression;
     const tags = this.#inputAt(of);
     if (tags === undefined || key[0] !== "value" || typeof key[1] !== "string") return undefined;
     return this.#know({ name: `${tags.name}.${key[1]}`, kind: "text", optional: true, mayBeEmpty: true });
+  }
+
+  /** Registers the input; undefined for tags, of which each is a term. */
+  #termAt(input: Input | undefined): Term | undefined {
+    return input === undefined || input.kind === "tags" ? undefined : this.#know({ ...input, kind: input.kind });
   }
 
   #know(found: Term & Pick<Input, "comesWithRecord">): Term {

@@ -15,15 +15,7 @@ import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import { policyActions } from "../model/schema.ts";
 import { decideBoth, extended, isDecidedSo, keyOf, type PolicyChange, smallestExample } from "./compare.ts";
-import {
-  hasSameGuidance,
-  namedTenants,
-  type Side,
-  sideOf,
-  type TenantGroup,
-  tenantGroups,
-  unnamedTenant,
-} from "./side.ts";
+import { namedTenants, type Side, sideOf, type TenantGroup, tenantGroups, unnamedTenant } from "./side.ts";
 import {
   type Counterexample,
   type ProverOutcome,
@@ -115,7 +107,8 @@ function outsideOfProof(sides: readonly [Side, Side]): readonly string[] {
     [old.schema !== next.schema, "the directories' schemas differ, and a proof needs the same one"],
     [!isDeepStrictEqual(old.entities?.references, next.entities?.references), "the references to entities differ"],
     [known !== knows, "the directories' entities differ, and a proof needs the same ones"],
-    [!hasSameGuidance(sides), "the manifests differ in guidance"],
+    [!isDeepStrictEqual(old.guidance, next.guidance), "the manifests differ in guidance"],
+    [!isDeepStrictEqual(old.strictness, next.strictness), "the manifests differ in guidance"],
     [!isDeepStrictEqual(old.keyReferences, next.keyReferences), "the manifests differ in key references"],
     [!isDeepStrictEqual(old.actions, next.actions), "the manifests differ in names of actions"],
     [

@@ -1,6 +1,4 @@
 /** One of two bundles in a comparison. */
-
-import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import { parseJson } from "../../base/json.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
@@ -49,12 +47,6 @@ export function tenantGroups(sides: readonly Side[]): readonly TenantGroup[] {
     JSON.stringify(sides.map(({ engine }) => engine.layersOf(tenant as TenantId).map(({ set }) => set)));
   const groups = Map.groupBy([...namedTenants(sides), unnamedTenant], setsOf);
   return [...groups.values()].map((names) => ({ tenant: names[0] as TenantId, names }));
-}
-
-/** Whether both manifests have the same guidance. */
-export function hasSameGuidance(sides: readonly [Side, Side]): boolean {
-  const [old, next] = sides.map(({ bundle }) => [bundle.guidance, bundle.strictness]);
-  return isDeepStrictEqual(old, next);
 }
 
 /** Whether the policy gives guidance. */

@@ -3,7 +3,7 @@
  * the policies compare with, of neighbouring values, and of random ones.
  */
 import { atOnce } from "../../base/timers.ts";
-import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
+import { type CedarRequest, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
 import type { EntitySource, EntityUse } from "../evaluate/entity-request.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
@@ -93,7 +93,8 @@ export class DifferentialRun {
     const known = this.#known(policies);
     const asked = policies.map((policy) => variablesOf(comparisonsOf(policy, this.#catalogue, known)));
     const variables = merged(asked.flat());
-    const build = this.#builder(policies, inputs);
+    // Only the inputs that the set reads, as its decisions do: all others would be most of a call's cost.
+    const build = cedarRequestBuilder(inputs.names, inputs.actions, this.#catalogue, this.#entitiesOf(policies));
     const { below, pick, pickAction } = draws(policies.length);
     for (let number = 0; number < policies.length + requestsBesides; number++) {
       const own = new Map((asked[number] ?? []).map((variable) => [nameOf(variable), variable]));
@@ -117,11 +118,6 @@ export class DifferentialRun {
       known.set(type, [...(known.get(type) ?? []), id]);
     }
     return known;
-  }
-
-  /** Builds only the inputs that the set reads, as its decisions do: all others would be most of a call's cost. */
-  #builder(policies: readonly CheckedPolicy[], { names, actions }: InputsRead): CedarRequestBuilder {
-    return cedarRequestBuilder(names, actions, this.#catalogue, this.#entitiesOf(policies));
   }
 
   /** Undefined if the policies use none, which saves building the table: it is as large as all entities. */

@@ -174,8 +174,11 @@ const exchangeTimeoutMs = 5_000;
 /** Concurrent checks of issuers. */
 const maximumExchanges = 16;
 
-/** What to do about a failed exchange, by words of its failure; `{}` stands for the other system. */
-const exchangeRemedies: readonly (readonly [RegExp, string])[] = [
+/** What to do, by words of a failure. */
+type Remedies = readonly (readonly [RegExp, string])[];
+
+/** Remedies of a failed exchange; `{}` stands for the other system. */
+const exchangeRemedies: Remedies = [
   [/ENOTFOUND|EAI_AGAIN/, "correct the host name of {} in the settings, or this machine's DNS"],
   [/ECONNREFUSED/, "start {}, or correct its port in the settings"],
   [
@@ -188,12 +191,12 @@ const exchangeRemedies: readonly (readonly [RegExp, string])[] = [
 ];
 const authorityUnknown = /SELF_SIGNED|UNABLE_TO_(GET|VERIFY)/;
 
-/** Undefined if the failure's words say nothing that the table knows. */
-function exchangeRemedy(detail: string, system: string): string | undefined {
-  return exchangeRemedies.find(([words]) => words.test(detail))?.[1].replace("{}", system);
+/** The remedy among a system's own and those of exchanges. Undefined if no table knows the failure's words. */
+function exchangeRemedy(detail: string, system: string, own: Remedies): string | undefined {
+  return [...own, ...exchangeRemedies].find(([words]) => words.test(detail))?.[1].replace("{}", system);
 }
 
-const issuerRemedies: readonly (readonly [RegExp, string])[] = [
+const issuerRemedies: Remedies = [
   [authorityUnknown, "set SVC_OIDC_CA to the PEM file of the authority that issued the issuer's certificate"],
   [/names another issuer/, "set the issuer as the `issuer` member of its discovery document spells it, byte for byte"],
   [
@@ -205,8 +208,7 @@ const issuerRemedies: readonly (readonly [RegExp, string])[] = [
 ];
 
 function issuerRemedy(detail: string): string {
-  const [, remedy] = issuerRemedies.find(([words]) => words.test(detail)) ?? [];
-  return `${remedy ?? exchangeRemedy(detail, "the issuer") ?? "correct it at the issuer"}; ${untilThen}`;
+  return `${exchangeRemedy(detail, "the issuer", issuerRemedies) ?? "correct it at the issuer"}; ${untilThen}`;
 }
 
 const untilThen = "until then every call with its tokens is answered 503";
@@ -279,10 +281,12 @@ export const witnesses: Check = {
   },
 };
 
+const witnessRemedies: Remedies = [
+  [authorityUnknown, "set NODE_EXTRA_CA_CERTS to the PEM file of the authority that issued the witness's certificate"],
+];
+
 function witnessRemedy(detail: string): string {
-  const remedy = authorityUnknown.test(detail)
-    ? "set NODE_EXTRA_CA_CERTS to the PEM file of the authority that issued the witness's certificate"
-    : (exchangeRemedy(detail, "the witness") ?? "ask the operator of the witness");
+  const remedy = exchangeRemedy(detail, "the witness", witnessRemedies) ?? "ask the operator of the witness";
   return `${remedy}; if answers wait for a quorum, calls are answered 503 until enough witnesses cosign`;
 }
 
@@ -337,7 +341,7 @@ const reachRemedy: Readonly<Record<"sqlite" | "postgres", string>> = {
     "let this machine reach the database, with the user and password of the settings; `migrate` makes its tables",
 };
 
-const databaseRemedies: readonly (readonly [RegExp, string])[] = [
+const databaseRemedies: Remedies = [
   [
     /password authentication failed|no password|28P01/,
     "correct the user of SVC_STORE, or the password in SVC_STORE_PASSWORD_FILE",
@@ -355,11 +359,6 @@ const databaseRemedies: readonly (readonly [RegExp, string])[] = [
     "set sslrootcert in SVC_STORE to the PEM file of the authority that issued the database's certificate",
   ],
 ];
-
-function databaseRemedy(detail: string): string | undefined {
-  const [, remedy] = databaseRemedies.find(([words]) => words.test(detail)) ?? [];
-  return remedy ?? exchangeRemedy(detail, "the database");
-}
 
 const keyRemedy = "put the key back that signed the logs: without it none of them goes on";
 
@@ -380,7 +379,7 @@ export const store: Check = {
       await withArchive(found, ({ archive }) => examine(found, archive, config));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      found.failed(error.message, databaseRemedy(error.message) ?? remedy);
+      found.failed(error.message, exchangeRemedy(error.message, "the database", databaseRemedies) ?? remedy);
     }
   },
 };

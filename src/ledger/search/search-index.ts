@@ -18,18 +18,21 @@ export function blockOf(leafIndex: number): number {
   return Math.floor(leafIndex / blockLeaves);
 }
 
-/** Indexed fields. Fields with few values, such as an outcome, are checked on records that match the rest. */
-const indexedFields: ReadonlySet<SearchField> = new Set([
-  "request_id",
-  "decision_id",
-  "artifact_digest",
-  "cid",
-  "resource_id",
-  "attribute",
-  "label",
-  "on_behalf_of",
-  "subject",
-  "principal",
+/**
+ * Indexed fields, and whether their values come again: callers, citations, and subjects of requests. Fields with few
+ * values, such as an outcome, are checked on records that match the rest.
+ */
+const indexedFields: ReadonlyMap<SearchField, { readonly isRepeated: boolean }> = new Map([
+  ["request_id", { isRepeated: false }],
+  ["decision_id", { isRepeated: true }],
+  ["artifact_digest", { isRepeated: false }],
+  ["cid", { isRepeated: false }],
+  ["resource_id", { isRepeated: true }],
+  ["attribute", { isRepeated: true }],
+  ["label", { isRepeated: true }],
+  ["on_behalf_of", { isRepeated: true }],
+  ["subject", { isRepeated: true }],
+  ["principal", { isRepeated: true }],
 ]);
 
 /** Digests and CIDs are indexed in one spelling. */
@@ -69,16 +72,7 @@ export function withDecision(
   return [...leaves, decision].sort((one, other) => one - other);
 }
 
-/** Fields with repeated values: callers, citations, and subjects of requests. About 300 bytes each. */
-const cachedFields: ReadonlySet<SearchField> = new Set([
-  "subject",
-  "principal",
-  "decision_id",
-  "resource_id",
-  "label",
-  "attribute",
-  "on_behalf_of",
-]);
+/** Most cached terms, about 300 bytes each. */
 const maxCached = 8_192;
 
 /** Most prepared keys, about 600 bytes each. */
@@ -121,7 +115,7 @@ export class StoredTerms {
 
   #of(prepared: PreparedKey, term: SearchTerm): Uint8Array {
     const { field, value } = term;
-    if (!cachedFields.has(field)) return storedTerm(prepared, term);
+    if (indexedFields.get(field)?.isRepeated !== true) return storedTerm(prepared, term);
     const known = prepared.cached.get(field)?.get(value);
     if (known !== undefined) return known;
     const stored = storedTerm(prepared, term);

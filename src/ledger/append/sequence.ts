@@ -3,20 +3,14 @@ import { v7 } from "uuid";
 import type { RecordId } from "../../base/ids.ts";
 import { artifactKeyBytes } from "../artifacts/registration-index.ts";
 import type { RecordKind } from "../ports/record.ts";
-import type { EncodedRecord } from "../ports/store.ts";
+import type { EncodedRecord, TimedLog } from "../ports/store.ts";
 import { leafBytes } from "../record/leaf.ts";
 import { genesisRecordBytes, type LogPosition, recordBytes } from "../record/record.ts";
 import { openingBytes, seal } from "../record/sealing.ts";
 import { searchKeyBytes } from "../search/search-index.ts";
 import { type Hash, leafHash } from "../tlog/tree.ts";
 
-export interface LogHead {
-  readonly origin: string;
-  /** Number of leaves. */
-  readonly size: number;
-  /** Milliseconds since the Unix epoch. */
-  readonly lastRecordedAtMs: number;
-}
+export type LogHead = Pick<TimedLog, "origin" | "size" | "lastRecordedAtMs">;
 
 export interface SealedEntry {
   readonly leafIndex: number;

@@ -3,12 +3,11 @@
 import { formatBase64, parseBase64, parseDecimal } from "../../base/text-forms.ts";
 import { NoteError, openNote, parseNote, signNote } from "./note.ts";
 import type { NoteSigner, NoteVerifier } from "./note-keys.ts";
-import { type Hash, hashBytes } from "./tree.ts";
+import { hashBytes } from "./tree.ts";
+import type { TreeHead } from "./tree-verify.ts";
 
-export interface Checkpoint {
+export interface Checkpoint extends TreeHead {
   readonly origin: string;
-  readonly size: number;
-  readonly root: Hash;
 }
 
 /** Verifies signatures of a log's key. */

@@ -259,7 +259,7 @@ async function findLeaves(source: PackSource, head: LogState, selection: ValueSe
   for await (const found of foundWith(source, head, { field, value }, times)) {
     take(found);
     if (!followed || found.erased) continue;
-    const decision = decisionOf(await recordAt(source, head, found.leafIndex));
+    const decision = decisionOf(openRecord(await entryAt(source, head, found.leafIndex)));
     if (decision !== undefined) decisions.add(decision);
   }
   if (field === "decision_id") decisions.add(value);
@@ -307,10 +307,6 @@ async function* erasuresOf(
     if (recordIds.size === 0) return;
   }
   throw new PackError(`the record ${[...recordIds][0]} cannot be opened, and no leaf erased it: verify the log`);
-}
-
-async function recordAt(source: PackSource, head: LogState, leafIndex: number): Promise<StoredRecord> {
-  return openRecord(await entryAt(source, head, leafIndex));
 }
 
 /** Rejects with a PackError if the log has no such leaf. */

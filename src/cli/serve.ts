@@ -8,7 +8,7 @@ import { settings } from "../config/settings.ts";
 import type { TracingRead } from "../config/tracing.ts";
 import { startUpIsOver } from "../runtime/runtime.ts";
 
-export interface ServeOptions extends Exclude<TracingRead, { readonly problems: unknown }> {
+interface ServeOptions extends Exclude<TracingRead, { readonly problems: unknown }> {
   readonly config: ConfigFor<"serve">;
   readonly policy: Promise<FirstPolicy>;
 }

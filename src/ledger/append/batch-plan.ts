@@ -8,7 +8,7 @@ import {
   UnstorableError,
 } from "../ports/store.ts";
 
-export interface BatchPlan {
+interface BatchPlan {
   readonly fresh: readonly EncodedRecord[];
   results(committed: readonly CommittedRecord[]): BatchResult["results"];
 }

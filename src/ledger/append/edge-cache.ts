@@ -71,7 +71,7 @@ function follow(edge: RightEdge, { size, root }: LogState, readTile: TileReader)
 }
 
 /** Reads the edge of a log from its tiles. Throws `UnsoundLogError` if they do not give the head's root. */
-export function loadEdge({ origin, size, root }: LogState, readTile: TileReader): RightEdge {
+function loadEdge({ origin, size, root }: LogState, readTile: TileReader): RightEdge {
   let edge: RightEdge;
   try {
     edge = RightEdge.load(size, ({ level, index }) => readTile(level, index));

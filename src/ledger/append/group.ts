@@ -76,7 +76,7 @@ interface Member extends PromiseWithResolvers<Appended> {
   readonly encoded: QueuedRecord;
 }
 
-export interface GroupOptions {
+interface GroupOptions {
   readonly tenantId: TenantId;
   readonly shown: ShownOfRecord | undefined;
   /** Receives the commit. Returns what settles as that does. */

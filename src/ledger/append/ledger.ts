@@ -22,7 +22,7 @@ export interface ServiceLedger extends Ledger, PublishedLogs, Pick<RecordArchive
   readonly writable: boolean;
 }
 
-export interface LedgerOptions {
+interface LedgerOptions {
   /** Default: `defaultAppenderLimits`. */
   readonly limits?: AppenderLimits;
   /** The anchor besides the store's own, if there is one. The ledger closes it. */

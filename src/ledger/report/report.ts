@@ -9,10 +9,10 @@ import { countOf, reasonsOf } from "../search/summary.ts";
 import { parseCheckpoint } from "../tlog/checkpoint.ts";
 
 export const reportTemplates = ["access", "denials", "unevidenced", "break-glass", "erasures"] as const;
-export type ReportTemplate = (typeof reportTemplates)[number];
+type ReportTemplate = (typeof reportTemplates)[number];
 
 /** What a report is about. */
-export interface ReportScope {
+interface ReportScope {
   readonly template: ReportTemplate;
   readonly tenantId: TenantId;
   /** Records from this time on. Milliseconds since the Unix epoch, as is the other. */

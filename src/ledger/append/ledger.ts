@@ -60,10 +60,6 @@ export function ledgerOver(
   }
 
   const failed = () => events.failed?.();
-  const tenantOf: PublishedLogs["tenantOf"] = async (text) => {
-    const name = parseLogName(text);
-    return name === undefined ? undefined : (await store.logs(name))[0]?.tenantId;
-  };
   /** The newest state that may be signed; undefined if there is no such log. */
   const signableHead = async (name: LogName): Promise<LogState | undefined> => {
     const head = await store.head(name).catch((cause: unknown) => {
@@ -78,6 +74,8 @@ export function ledgerOver(
     const name = parseLogName(text);
     return name === undefined ? undefined : read(name);
   };
+  const tenantOf: PublishedLogs["tenantOf"] = (text) =>
+    named(text, async (name) => (await store.logs(name))[0]?.tenantId);
   return {
     get writable() {
       return isWritable;

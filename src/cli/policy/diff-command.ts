@@ -3,6 +3,7 @@ import { InvalidArgumentError } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { parseTenantId } from "../../base/ids.ts";
 import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
+import { listed, plural } from "../../base/visible-text.ts";
 import type { RecordedChange, RecordedComparison } from "../../domain/replay.ts";
 import {
   compareBundles,
@@ -192,7 +193,7 @@ const unproven =
   "no proof: other questions may be decided differently; --prove asks a solver, --sampled accepts what was asked";
 
 function tooMany(changes: number, allowed: number): string {
-  const found = `${changes} ${changes === 1 ? "difference" : "differences"} found`;
+  const found = `${plural(changes, "difference")} found`;
   return allowed === 0 ? found : `--max-changes: ${allowed} allowed, ${found}`;
 }
 
@@ -214,7 +215,7 @@ function summaryLines({ set, id, change, lines }: PolicySummary): readonly strin
 function changeLines({ kind, tenants, actions, guidance, before, after, example }: PolicyChange): readonly string[] {
   const names = tenants.map((tenant) => (tenant === unnamedTenant ? "any other tenant" : tenant));
   return [
-    `${kind}: ${actions.join(", ")} for ${listed(names)}`,
+    `${kind}: ${actions.join(", ")} for ${listed(names, maxListed)}`,
     ...(guidance.length === 0 ? [] : [`  other guidance: ${guidance.join(", ")}`]),
     `  was ${answerText(before)}`,
     `  is ${answerText(after)}`,
@@ -222,13 +223,8 @@ function changeLines({ kind, tenants, actions, guidance, before, after, example 
   ];
 }
 
-/** Most names in one line. */
+/** Most names in one line, and most applications of a change. */
 const maxListed = 5;
-
-function listed(names: readonly string[]): string {
-  const more = names.length - maxListed;
-  return `${names.slice(0, maxListed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-}
 
 function answerText({ allow, reasons }: Answered): string {
   return `${allow ? "ALLOW" : "DENY"}, because of ${reasons.join(", ") || "no policy"}`;

@@ -3,6 +3,7 @@
  * ids of erased records up to their erasure, for a log of any size.
  */
 import { parseJson } from "../../base/json.ts";
+import { plural } from "../../base/visible-text.ts";
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
@@ -197,9 +198,9 @@ function checkErasure(
 /** Called after the last leaf. */
 function checkLost({ first, size }: ErasedRecords<Lost>): void {
   if (first === undefined) return;
-  const count = size === 1 ? "1 record" : `${size} records`;
   const { leafIndex } = first;
-  throw new Finding(`${count} cannot be opened, and no leaf erased them: the first is leaf ${leafIndex}`, leafIndex);
+  const lost = plural(size, "record");
+  throw new Finding(`${lost} cannot be opened, and no leaf erased them: the first is leaf ${leafIndex}`, leafIndex);
 }
 
 // Checks the rotations of a log: each key hands over to the next, and the last one signs.

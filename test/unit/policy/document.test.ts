@@ -95,6 +95,31 @@ function patternOf(text: string): RegExp {
   return new RegExp(`^${text.split("…").map(literal).join("[\\s\\S]*")}$`);
 }
 
+test.each([
+  [["default"], false],
+  [["platform"], false],
+  [["default", "platform"], true],
+])("the policies for users behind a key access service, in %j, permit a reader: %j", async (sets, allow) => {
+  const [, policies = ""] = /^ *```cedar\n(.*?)^ *```/ms.exec(readPage("how-to/decide-for-a-kas.md")) ?? [];
+  const test = {
+    name: "a reader",
+    tenant: "tenant-a",
+    action: "unwrap",
+    claimed: { workload: { application: "kas" }, resource: { kind: "tdf" } },
+    on_behalf_of: { type: "principal", id: "alice", property_values: ["team=readers"] },
+    understood_obligations: ["drm.watermark"],
+    expect: { allow, obligations: allow ? [{ id: "drm.watermark", parameters: {} }] : [] },
+  };
+  const own = Object.fromEntries(sets.map((set) => [`${set}/kas.cedar`, policies]));
+  const files = { ...base, ...own, "tests/kas.yaml": JSON.stringify([test]) };
+  const engine = await engineOf(files);
+  const { tests, problems } = await loadPolicyTests("/policies", memoryFileSystem(files));
+  expect(problems).toEqual([]);
+  const { results } = runPolicyTests(engine, tests);
+  engine.release();
+  expect(results.map(({ differences }) => differences)).toEqual([[]]);
+});
+
 test("the commands that are shown and not run exist, with their options", async () => {
   const pages = ["how-to/roll-out-policies", "how-to/explain-a-refusal"].map((page) => readPage(`${page}.md`));
   const lines = pages.flatMap((page) =>

@@ -1,6 +1,6 @@
 /** The examples of local enforcement, with the packages from their archives, against a real service. */
 import { randomBytes } from "node:crypto";
-import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -124,4 +124,28 @@ test.each([
   expect(JSON.parse(await python.run("python", ["driver.py", name], { env }))).toEqual(expected);
   const [file = ""] = (await readdir(examples)).filter((one) => one.startsWith(name) && one.endsWith(".py"));
   await python.run("mypy", ["--strict", file]);
+});
+
+test("the Python of docs/enforcement.md does what it shows", { timeout }, async () => {
+  const page = readFileSync(join(root, "docs/enforcement.md"), "utf8");
+  const [, sample = ""] = /^```python\n(.*?)^```/ms.exec(page) ?? [];
+  const folder = join(python.folder, "page");
+  mkdirSync(folder);
+  const keys = { payroll: "local", partner: "local-partner" };
+  for (const [name, kid] of Object.entries(keys)) {
+    const jwk = { kty: "oct", kid, k: randomBytes(32).toString("base64url") };
+    writeFileSync(join(folder, `${name}.key`), JSON.stringify(jwk), { mode: 0o600 });
+  }
+  writeFileSync(join(folder, "report.pdf"), "a report");
+  const program = `
+import json, os
+from svc_platform_client import ClientCredentials, PlatformClient
+os.chdir("page")
+service = json.loads(os.environ["SERVICE"])
+tokens = ClientCredentials(service["issuer"], service["id"], service["secret"], service["scopes"])
+client, log_keys = PlatformClient(service["url"], tokens=tokens), [os.environ["LOG_KEY"]]
+${sample}`;
+  writeFileSync(join(python.folder, "page.py"), program);
+  await python.run("python", ["page.py"], { env: { ...env, LOG_KEY: await stack.logKey() } });
+  expect(readFileSync(join(folder, "copy.pdf"), "utf8")).toBe("a report");
 });

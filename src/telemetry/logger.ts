@@ -9,14 +9,11 @@ export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
 
 /** Writes lines. Never throws, and never waits for the reader. */
 export interface Logger {
-  trace(fields: LogFields, message: string): void;
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;
   warn(fields: LogFields, message: string): void;
   error(fields: LogFields, message: string): void;
   fatal(fields: LogFields, message: string): void;
-  /** Returns a logger that adds these members to every line. */
-  child(fields: LogFields): Logger;
 }
 
 export interface RootLogger extends Logger {
@@ -28,7 +25,6 @@ export interface LoggerOptions {
   /** Least severe level that is written. */
   readonly level: LogLevel;
   readonly serviceName: string;
-  readonly fields?: LogFields;
   /** Destination of lines, each with its newline. Default: standard output. */
   readonly destination?: DestinationStream;
 }
@@ -37,12 +33,12 @@ export interface LoggerOptions {
 const maxBufferedBytes = 16 * 1024 * 1024;
 
 /** Creates the logger. Times are RFC 3339 in UTC, levels are words. */
-export function createLogger({ level, serviceName, fields, destination }: LoggerOptions): RootLogger {
+export function createLogger({ level, serviceName, destination }: LoggerOptions): RootLogger {
   const output = destination === undefined ? openStandardOutput() : { stream: destination, close: async () => {} };
   const logger: Logger = pino(
     {
       level,
-      base: { service: serviceName, ...fields },
+      base: { service: serviceName },
       timestamp: pino.stdTimeFunctions.isoTime,
       messageKey: "message",
       formatters: { level: (label) => ({ level: label }) },

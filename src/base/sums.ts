@@ -4,6 +4,11 @@
 interface Sums {
   /** Adds the amount, or returns false if the sum would exceed the maximum. */
   add(name: string, amount: number, maximum: number): boolean;
+  /** Adds the amount to the sums of all shares; or to none, and returns the first that is full. */
+  addAll<Share extends { readonly name: string; readonly maximum: number }>(
+    shares: readonly Share[],
+    amount: number,
+  ): Share | undefined;
   subtract(name: string, amount: number): void;
   of(name: string): number;
 }
@@ -15,14 +20,22 @@ export function localSums(): Sums {
     if (sum === 0) sums.delete(name);
     else sums.set(name, sum);
   };
+  const add = (name: string, amount: number, maximum: number) => {
+    const sum = of(name) + amount;
+    if (sum > maximum) return false;
+    put(name, sum);
+    return true;
+  };
+  const subtract = (name: string, amount: number) => put(name, of(name) - amount);
   return {
     of,
-    add(name, amount, maximum) {
-      const sum = of(name) + amount;
-      if (sum > maximum) return false;
-      put(name, sum);
-      return true;
+    add,
+    subtract,
+    addAll(shares, amount) {
+      const full = shares.findIndex(({ name, maximum }) => !add(name, amount, maximum));
+      if (full === -1) return undefined;
+      for (const { name } of shares.slice(0, full)) subtract(name, amount);
+      return shares[full];
     },
-    subtract: (name, amount) => put(name, of(name) - amount),
   };
 }

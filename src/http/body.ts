@@ -236,7 +236,7 @@ const retryAfterSeconds = 1;
 interface Account {
   readonly name: string;
   readonly share: BodyShare;
-  readonly maxBytes: number;
+  readonly maximum: number;
 }
 
 export function createBodyBudget({
@@ -246,21 +246,14 @@ export function createBodyBudget({
   onRefused = () => {},
 }: BodyBudgetOptions): BodyBudget {
   const held = localSums();
-  const all: Account = { name: "all", share: "all", maxBytes };
+  const all: Account = { name: "all", share: "all", maximum: maxBytes };
   const account = (share: BodyShare, name: string, part: number): Account => {
-    return { name: `${share}:${name}`, share, maxBytes: maxBytes * part };
+    return { name: `${share}:${name}`, share, maximum: maxBytes * part };
   };
   const accountsOf = (caller: Caller | undefined, inbound: InboundRequest): readonly Account[] => {
     if (caller !== undefined) return [account("tenant", caller.tenantId, shares.tenant), all];
     const address = account("anonymous", `at ${addressOf(inbound)}`, shares.address);
     return [account("anonymous", "", shares.anonymous), address, all];
-  };
-  /** Takes the bytes from all accounts; or from none, and returns the first that is full. */
-  const take = (accounts: readonly Account[], bytes: number): Account | undefined => {
-    const full = accounts.findIndex((one) => !held.add(one.name, bytes, one.maxBytes));
-    if (full === -1) return undefined;
-    for (const { name } of accounts.slice(0, full)) held.subtract(name, bytes);
-    return accounts[full];
   };
   return {
     get inFlightBytes() {
@@ -276,7 +269,7 @@ export function createBodyBudget({
           if (more <= 0) return;
           // A late request for a call that has ended is refused: it would never be given back.
           const isRefused = isOver || (bytes > smallBytes && held.of(all.name) > heldBytes && isTight());
-          const full = isRefused ? all : take(accounts, more);
+          const full = isRefused ? all : held.addAll(accounts, more);
           if (full !== undefined) {
             onRefused(full.share);
             throw new ServiceError("overloaded", messages[full.share], { retryAfterSeconds });

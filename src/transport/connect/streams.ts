@@ -348,24 +348,19 @@ type StreamLimiter = (request: FastifyRequest) => () => void;
  */
 export function streamLimiter(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): StreamLimiter {
   const open = localSums();
-  const ofConnections = localSums();
   return (request) => {
     const address = addressOf(request.inbound);
     const shares = [
-      [ofConnections, `${connectionNumber(request)} ${address}`, limits.perConnection],
-      [open, address, limits.perAddress],
-      [open, neighbourhood(address), limits.perNeighbourhood],
-      [open, "all", limits.inAll],
+      { name: `${connectionNumber(request)} ${address}`, maximum: limits.perConnection, reason: "rate_limited" },
+      { name: address, maximum: limits.perAddress, reason: "rate_limited" },
+      { name: neighbourhood(address), maximum: limits.perNeighbourhood, reason: "rate_limited" },
+      { name: "all", maximum: limits.inAll, reason: "overloaded" },
     ] as const;
-    const full = shares.findIndex(([sums, name, limit]) => !sums.add(name, 1, limit));
-    const taken = full === -1 ? shares : shares.slice(0, full);
-    const leave = () => {
-      for (const [sums, name] of taken) sums.subtract(name, 1);
+    const full = open.addAll(shares, 1);
+    if (full !== undefined) throw new ServiceError(full.reason, "too many streams are open", { retryAfterSeconds: 1 });
+    return () => {
+      for (const { name } of shares) open.subtract(name, 1);
     };
-    if (full === -1) return leave;
-    leave();
-    const reason = full === shares.length - 1 ? "overloaded" : "rate_limited";
-    throw new ServiceError(reason, "too many streams are open", { retryAfterSeconds: 1 });
   };
 }
 

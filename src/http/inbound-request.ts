@@ -1,7 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import type { Clock } from "../base/clock.ts";
 import { invalidRequest, type ServiceError } from "../base/errors.ts";
+import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 
 /** The parts of a request that name its sender and target. */
@@ -50,6 +52,13 @@ export function headerValues(rawHeaders: readonly string[], name: string): strin
     if (candidate.length === name.length && candidate.toLowerCase() === name) values.push(rawHeaders[i + 1] as string);
   }
   return values;
+}
+
+/** Returns the caller's request id if there is exactly one valid header, else a new one. */
+export function requestIdOf(rawHeaders: readonly string[], clock: Clock, random: RandomFill): RequestId {
+  const [value, ...others] = headerValues(rawHeaders, "x-request-id");
+  const given = value === undefined || others.length > 0 ? undefined : parseRequestId(value);
+  return given ?? newRequestId(clock, random);
 }
 
 /** Returns the certificate of this TLS session if it comes from a configured authority. */

@@ -4,11 +4,12 @@ import https from "node:https";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { refusalHeaders, ServiceError, toEnvelope } from "../base/errors.ts";
-import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
+import type { RandomFill, RequestId } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import { singleFlight, type Timers } from "../base/timers.ts";
 import { confineConnections, type OnDefect, OpenAnswers } from "../http/connection.ts";
 import { Http1Exchanges } from "../http/http1-exchanges.ts";
+import { requestIdOf } from "../http/inbound-request.ts";
 import { noSchemas } from "../http/listener.ts";
 import {
   expectationFailed,
@@ -225,8 +226,7 @@ interface RefusalOptions {
 
 /** Sets the header with the id of the exchange, the caller's if it is valid, and returns the id. */
 function nameExchange({ clock, random }: RefusalOptions, request: FastifyRequest, reply: FastifyReply): RequestId {
-  const given = request.headers["x-request-id"];
-  const requestId = (typeof given === "string" ? parseRequestId(given) : undefined) ?? newRequestId(clock, random);
+  const requestId = requestIdOf(request.raw.rawHeaders, clock, random);
   reply.header("x-request-id", requestId);
   return requestId;
 }

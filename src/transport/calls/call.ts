@@ -3,13 +3,13 @@ import type { SessionPeer } from "../../auth/confirmation.ts";
 import type { Caller } from "../../base/caller.ts";
 import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
-import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
+import type { RandomFill, RequestId } from "../../base/ids.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { QuotaHold } from "../../domain/quotas.ts";
 import type { DecisionMade } from "../../domain/record.ts";
 import type { AdmissionTicket } from "../../http/admission.ts";
 import { callerGone } from "../../http/deadline.ts";
-import { headerValues, pathOf } from "../../http/inbound-request.ts";
+import { headerValues, pathOf, requestIdOf } from "../../http/inbound-request.ts";
 import type { CallSpan, Tracing } from "../../telemetry/tracing.ts";
 import type { ItemSource } from "../codec/items.ts";
 
@@ -99,7 +99,7 @@ export interface CallLifecycle {
 }
 
 /**
- * Creates the call of a request. Uses the caller's request id if there is exactly one valid header.
+ * Creates the call of a request.
  *
  * @param ticket if the call was admitted through a queue
  */
@@ -108,16 +108,11 @@ export function beginCall(
   { clock, random, tracing }: CallLifecycle,
   ticket?: AdmissionTicket,
 ): Call {
-  const requestId = requestIdOf(rawHeaders) ?? newRequestId(clock, random);
+  const requestId = requestIdOf(rawHeaders, clock, random);
   const waitedMs = ticket?.waitedMs ?? 0;
   const receivedAtMs = clock.now() - Math.round(waitedMs);
   const valuesOf = (name: string) => headerValues(rawHeaders, name);
   return { requestId, receivedAtMs, headerValues: valuesOf, span: tracing?.begin(valuesOf, waitedMs), ticket };
-}
-
-function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {
-  const [value, ...others] = headerValues(rawHeaders, "x-request-id");
-  return value === undefined || others.length > 0 ? undefined : parseRequestId(value);
 }
 
 export function answerHeaders({ requestId }: Call): Readonly<Record<string, string>> {

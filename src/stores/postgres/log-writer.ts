@@ -25,7 +25,7 @@ import { headByName } from "../sql/log-rows.ts";
 import { namingLog } from "../sql/log-statements.ts";
 import { LogTools, type LogToolsOptions } from "../sql/log-tools.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
-import { isConnectionLost, isLockTimeout, toError, UnknownOutcomeError } from "./connection/errors.ts";
+import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
 import { type ConnectionPool, ofMany } from "./connection/pool.ts";
 
 /** Lock timeout of a transaction of many tenants. Transactions of tenants that are not stuck take much less. */
@@ -82,7 +82,7 @@ export class LogWriter {
 
   /** Whether no other tenant would wait for this batch. */
   #mayShare({ tenantId, records }: TenantBatch): boolean {
-    return records.length <= maxShared && !this.#tools.doubted.has(tenantId) && !this.#pool.isSlow(tenantId);
+    return records.length <= maxShared && !this.#pool.isSlow(tenantId);
   }
 
   /** Resolves with the outcomes of the transaction of many that is under way, or of a transaction of this tenant. */
@@ -121,7 +121,6 @@ export class LogWriter {
     if (first === undefined) return nothing;
     const isApart = taking === "apart";
     const attempt = async () => {
-      if (isApart && this.#tools.doubted.has(first.tenantId)) await this.#settleDoubt(first.tenantId);
       const appended = await this.#pool.transaction(
         (connection) => appendBatches(connection, batches, { taking, tools: this.#tools }),
         isApart ? undefined : sharedLockTimeoutMs,
@@ -130,9 +129,7 @@ export class LogWriter {
       return isMissing ? this.#open(first) : appended;
     };
     try {
-      const tenants = batches.map(({ tenantId }) => tenantId);
-      const key = isApart ? first.tenantId : ofMany;
-      const appended = await this.#doubting(tenants, () => this.#pool.retrying(attempt, key));
+      const appended = await this.#pool.retrying(attempt, isApart ? first.tenantId : ofMany);
       this.#tools.keep(appended);
       return appended;
     } catch (error) {
@@ -175,24 +172,5 @@ export class LogWriter {
     // A concurrent rotation may have missed this log; the old key must then not sign it.
     await this.#tools.keys?.follow(this.#pool);
     return opened;
-  }
-
-  /** Remembers the tenants if the outcome stays unknown. */
-  async #doubting<Result>(tenants: readonly TenantId[], work: () => Promise<Result>): Promise<Result> {
-    try {
-      return await work();
-    } catch (error) {
-      if (error instanceof UnknownOutcomeError) for (const tenantId of tenants) this.#tools.doubted.add(tenantId);
-      throw error;
-    }
-  }
-
-  /** Waits for the current holder of the head's lock, and makes its commit durable before anything is read. */
-  async #settleDoubt(tenantId: TenantId): Promise<void> {
-    const settled = await this.#pool.transaction((connection) =>
-      appendBatches(connection, [{ tenantId, records: [] }], { taking: "apart", tools: this.#tools }),
-    );
-    this.#tools.doubted.delete(tenantId);
-    this.#tools.keep(settled);
   }
 }

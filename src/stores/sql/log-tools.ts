@@ -64,8 +64,6 @@ export class LogTools {
   readonly keys: SigningKeysOfStore | undefined;
   readonly isAlone: boolean;
   readonly edges = new EdgeCache();
-  /** Tenants whose newest append has an unknown outcome. */
-  readonly doubted = new Set<TenantId>();
   /** Search terms of the newest leaves of logs. */
   readonly waiting = new WaitingTerms();
   readonly #originPrefix: string;

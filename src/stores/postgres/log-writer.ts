@@ -12,6 +12,7 @@ import {
   UnstorableError,
 } from "../../ledger/ports/store.ts";
 import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
+import { requireMissing } from "../sql/anchoring.ts";
 import {
   type Appended,
   appendBatches,
@@ -121,12 +122,16 @@ export class LogWriter {
     if (first === undefined) return nothing;
     const isApart = taking === "apart";
     const attempt = async () => {
+      // Before the head is looked for: another process may begin and anchor the log at any time.
+      const anchored = isApart ? this.#tools.anchor?.find(first.tenantId) : undefined;
       const appended = await this.#pool.transaction(
         (connection) => appendBatches(connection, batches, { taking, tools: this.#tools }),
         isApart ? undefined : sharedLockTimeoutMs,
       );
       const isMissing = isApart && appended.outcomes.size === 0 && first.records.length > 0;
-      return isMissing ? this.#open(first) : appended;
+      if (!isMissing) return appended;
+      requireMissing(anchored);
+      return this.#open(first);
     };
     try {
       const appended = await this.#pool.retrying(attempt, isApart ? first.tenantId : ofMany);

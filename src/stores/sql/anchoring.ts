@@ -67,6 +67,11 @@ export function requireSound(
   if (problem !== undefined) throw new UnsoundLogError(problem);
 }
 
+/** Throws `UnsoundLogError` if a log that is not there was anchored. */
+export function requireMissing(anchored: LogState | undefined): void {
+  requireSound(anchored, undefined, () => new Uint8Array());
+}
+
 /** Returns the root at the anchored size, read from tiles if the log has grown since. */
 async function rootOfAnchored(
   queries: Queries,

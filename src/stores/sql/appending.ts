@@ -244,7 +244,8 @@ class Appending {
   /** Rejects with `UnsoundLogError` or `UnstorableError` if the tenant's batch cannot be appended. */
   async add(part: OpenedPart, read: ReadAgain | undefined, readTile: TileReader): Promise<Added> {
     const { tenantId, records, handover, kept = [], head, anchored } = part;
-    requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
+    // A log that begins has no lock: if it was begun and anchored meanwhile, its head cannot be inserted.
+    if (part.begun === undefined) requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
     const plan = planBatch(
       records,
       knownScopes(kept, head, readTile, (recordId) => this.#tools.anchor?.notesErasure(tenantId, recordId) === true),

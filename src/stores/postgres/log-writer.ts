@@ -66,8 +66,8 @@ export class LogWriter {
     const shared = this.#isDistributed ? [] : batches.filter((batch) => this.#mayShare(batch));
     const { outcomes } = await this.#append(shared, "skip").catch((reason: unknown) => {
       const error = toError(reason);
-      // Nothing was stored, or all callers are answered without another attempt.
-      if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;
+      // All callers are answered without another attempt.
+      if (isConnectionLost(reason)) throw error;
       return { outcomes: new Map<TenantId, PartOutcome>(shared.map(({ tenantId }) => [tenantId, { error }])) };
     });
     const held = batches.filter(({ tenantId }) => outcomes.get(tenantId) === "held");
@@ -138,8 +138,8 @@ export class LogWriter {
       this.#tools.keep(appended);
       return appended;
     } catch (error) {
-      // Some tenant's rows are locked, and the error does not name it: each tenant is retried alone.
-      if (!isApart && isLockTimeout(error)) return nothing;
+      // Rows of some tenant are locked, or cannot be stored, and the error does not name it: each tenant is retried alone.
+      if (!isApart && (isLockTimeout(error) || toError(error) instanceof UnstorableError)) return nothing;
       throw error;
     }
   }

@@ -187,8 +187,7 @@ export class Server {
         return waits;
       if (text === "COMMIT" || text === "ROLLBACK") return this.#endTransaction(session, text);
       if (session.status === "E") return databaseError("25P02", "current transaction is aborted");
-      const rows = this.#own(session, message);
-      if (rows === waits) return waits;
+      const rows = this.#own(message);
       if (rows !== undefined) return { rows, rowCount: rows.length, command: "SELECT" };
       return this.#execute(session, message);
     } catch (error) {
@@ -250,8 +249,8 @@ export class Server {
     return true;
   }
 
-  /** Answers statements that are PostgreSQL's alone, and locks rows. */
-  #own(session: Session, message: Message): readonly Row[] | undefined | typeof waits {
+  /** Answers statements that are PostgreSQL's alone. */
+  #own(message: Message): readonly Row[] | undefined {
     const { text, values } = message;
     if (text.includes("pg_is_in_recovery()")) return [{ fsync: "on", full_page_writes: "on", is_standby: false }];
     if (text.includes("set_config('enable_hashjoin'")) return [];
@@ -264,7 +263,6 @@ export class Server {
       this.cancel(values[0] as number);
       return [];
     }
-    if (text.startsWith("SELECT FROM store")) return this.#locked(session, message, ["the store"]) ? [{}] : waits;
     return undefined;
   }
 

@@ -17,8 +17,14 @@ export interface PrepareOptions extends Admission {
   readonly clock: Clock;
 }
 
-/** A row that all replicas see, on any node of a cluster. */
-const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE singleton = 1 FOR UPDATE" };
+/**
+ * Locks a row that all replicas see, on any node of a cluster. A write, so that the commit confirms the key: another
+ * process's commit of it may not be durable yet.
+ */
+const keysLock: Statement = {
+  name: "lock_keys",
+  text: "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton = 1",
+};
 
 /**
  * Requires this program's schema, checks every log against the anchor if there is one, and loads the keys. A key is

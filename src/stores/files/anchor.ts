@@ -110,11 +110,14 @@ export class SqliteAnchor {
     return this.#connection.prepare("SELECT store_id FROM anchored_store").get()?.store_id as string | undefined;
   }
 
-  /** Makes a new anchor the store's, with all of its logs. */
-  adopt(storeId: string, logs: readonly LogState[]): void {
-    inTransaction(this.#connection, () => {
+  /** Makes a new anchor the store's, with all of its logs. Returns the store that it has, if another process was first. */
+  adopt(storeId: string, logs: readonly LogState[]): string {
+    return inTransaction(this.#connection, () => {
+      const first = this.storeId();
+      if (first !== undefined) return first;
       this.#connection.prepare("INSERT INTO anchored_store (singleton, store_id) VALUES (1, ?)").run(storeId);
       for (const log of logs) this.#note(log);
+      return storeId;
     });
   }
 

@@ -27,8 +27,7 @@ const whatToDo =
 /** Notes all logs in a new anchor. Rejects with `IncompatibleStoreError` naming every difference to one in use. */
 export async function checkAnchor(queries: Queries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
   const storeId = await readStoreId(queries);
-  const anchored = anchor.storeId();
-  if (anchored === undefined) return anchor.adopt(storeId, await heads(queries));
+  const anchored = anchor.storeId() ?? anchor.adopt(storeId, await heads(queries));
   if (anchored !== storeId)
     throw new IncompatibleStoreError(
       `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +

@@ -28,6 +28,7 @@ import {
   removeUndone,
 } from "./erasure.ts";
 import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
+import { touch } from "./log-statements.ts";
 import { LogTools } from "./log-tools.ts";
 import { type StoreDatabase, type Transaction, translated } from "./queries.ts";
 import { indexOf } from "./search-index.ts";
@@ -212,6 +213,8 @@ export class StoredRecordsAdministration implements RecordsAdministration {
         appended = await appendParts(transaction, [part], { taking: "apart", tools });
         return appended.outcomes.get(tenantId) as BatchResult;
       });
+      // What was read may be another process's commit, which may not be durable yet.
+      if (head !== undefined && appended.logs.length === 0) await touch(transaction, [tenantId]);
       return { result, appended };
     }, tenantId);
     tools.keep(appended);

@@ -228,10 +228,10 @@ export class Server {
     if (this.#standbyBackAtMs <= nowMs) {
       // It has what came before too.
       this.#standby = undefined;
-      if (!session.mayFail() || !random.chance(2 * databaseFaults)) return false;
+      if (!session.mayFail() || !random.chance(5 * databaseFaults)) return false;
       const awayMs = random.below(20_000);
       this.#standbyBackAtMs = nowMs + awayMs;
-      if (random.chance(0.5)) machine().after(awayMs, "standby takes over", () => this.restart(true));
+      if (random.chance(0.7)) machine().after(awayMs, "standby takes over", () => this.restart(true));
     }
     const commit = (isReplicated: boolean) => {
       cancel();

@@ -34,6 +34,9 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/postgres/log-writer.ts": [
       ["publish a head that may not be durable", "return this.#tools.isConfirmed(head) ? head : this.confirm(head.tenantId);", "return head;"],
     ],
+    "stores/postgres/prepare.ts": [
+      ["take a key that may not be durable", "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton = 1", "SELECT 1 FROM store WHERE singleton = 1"],
+    ],
     "stores/postgres/connection/connection.ts": [
       ["ignore the warning of a commit", "if (this.#notices !== before)", "if (this.#notices < before)"],
     ],
@@ -42,6 +45,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["take a failed commit for one that was done, on a server", "throw new UnknownOutcomeError(\"The answer to a commit was lost.\", { cause });", "return \"COMMIT\";"],
     ],
     "stores/sql/appending.ts": [
+      ["take a log that another process begins for a lost one", "if (part.begun === undefined)", ""],
       ["answer again without a commit", "touch(connection, unchanged),", ""],
     ],
     "stores/sqlite/errors.ts": [

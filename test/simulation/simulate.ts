@@ -53,8 +53,10 @@ else await simulate();
 /** Each in a process for itself: a module is changed before it is loaded. */
 function findMutations(): void {
   let survivors = 0;
-  for (const { name, area } of mutations) {
-    const given = ["--mutation", name, "--seeds", "1000000", "--steps", "1500"];
+  for (const { name, area, file } of mutations) {
+    const driver = /^stores\/(sqlite|postgres)\//.exec(file)?.[1];
+    const store = driver === undefined ? [] : ["--store", driver];
+    const given = ["--mutation", name, ...store, "--seeds", "1000000", "--steps", "1500"];
     const { stdout, stderr, status } = spawnSync(process.execPath, ["--no-warnings", import.meta.filename, ...given], {
       encoding: "utf8",
     });

@@ -16,7 +16,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["answer a twin that has another payload", "return isSame ? { position: twin, retried: true } : { result: \"conflict\" };", "return { position: twin, retried: isSame || true };"],
     ],
     "ledger/record/idempotency-record.ts": [
-      ["take another payload for the same call", "return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;", "return text.slice(prefix.length);"],
+      ["take another payload for the same call", "if (kept.payloadDigest !== payloadDigest) return \"conflict\";", ""],
     ],
     "stores/sql/log-statements.ts": [
       ["write no tiles", "tiles.map(({ level, index, hashes }) => [tenantId, level, index, hashes])", "tiles.slice(tiles.length).map(({ level, index, hashes }) => [tenantId, level, index, hashes])"],
@@ -45,7 +45,6 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["take a failed commit for one that was done, on a server", "throw new UnknownOutcomeError(\"The answer to a commit was lost.\", { cause });", "return \"COMMIT\";"],
     ],
     "stores/sql/appending.ts": [
-      ["take a log that another process begins for a lost one", "if (part.begun === undefined)", ""],
       ["answer again without a commit", "touch(connection, unchanged),", ""],
     ],
     "stores/sqlite/errors.ts": [

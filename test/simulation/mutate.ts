@@ -11,6 +11,8 @@ export interface Mutation {
   readonly file: string;
   readonly text: string;
   readonly mistake: string;
+  /** The store that shows it, if the file is not one driver's. */
+  readonly store?: "sqlite" | "postgres" | undefined;
 }
 
 const source = new URL("../../src/", import.meta.url);

@@ -1,7 +1,7 @@
 /** Mistakes in the product's code, each of which a simulation must find: `[name, text of the file, what it becomes]`. */
 import type { Mutation } from "./mutate.ts";
 
-type Mistake = readonly [name: string, text: string, mistake: string];
+type Mistake = readonly [name: string, text: string, mistake: string, store?: Mutation["store"]];
 
 // biome-ignore format: one mistake a line
 const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readonly Mistake[]>>>> = {
@@ -45,6 +45,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["take a failed commit for one that was done, on a server", "throw new UnknownOutcomeError(\"The answer to a commit was lost.\", { cause });", "return \"COMMIT\";"],
     ],
     "stores/sql/appending.ts": [
+      ["take a log that another process begins for a lost one", "if (part.begun === undefined)", "", "postgres"],
       ["answer again without a commit", "touch(connection, unchanged),", ""],
     ],
     "stores/sqlite/errors.ts": [
@@ -72,7 +73,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["count one witness less", "let missing = this.#context.quorum;", "let missing = this.#context.quorum - 1;"],
     ],
     "ledger/witness/witness-log.ts": [
-      ["sign for witnesses what may not be durable", "if (!this.#isConfirmed || this.#status.kind === \"unsound\")", "if (this.#status.kind === \"unsound\")"],
+      ["sign for witnesses what may not be durable", "if (!this.#isConfirmed || this.#status.kind === \"unsound\")", "if (this.#status.kind === \"unsound\")", "postgres"],
     ],
     "ledger/witness/witnesses.ts": [
       ["answer where there is no quorum", "if (log.problem === undefined) throw error;", "if (log.problem === undefined) return;"],
@@ -134,6 +135,6 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
 
 export const mutations: readonly Mutation[] = Object.entries(mistakes).flatMap(([area, files]) =>
   Object.entries(files).flatMap(([file, all]) =>
-    all.map(([name, text, mistake]) => ({ name, area: area as Mutation["area"], file, text, mistake })),
+    all.map(([name, text, mistake, store]) => ({ name, area: area as Mutation["area"], file, text, mistake, store })),
   ),
 );

@@ -53,10 +53,10 @@ else await simulate();
 /** Each in a process for itself: a module is changed before it is loaded. */
 function findMutations(): void {
   let survivors = 0;
-  for (const { name, area, file } of mutations) {
-    const driver = /^stores\/(sqlite|postgres)\//.exec(file)?.[1];
-    const store = driver === undefined ? [] : ["--store", driver];
-    const given = ["--mutation", name, ...store, "--seeds", "1000000", "--steps", "1500"];
+  for (const { name, area, file, store } of mutations) {
+    const driver = store ?? /^stores\/(sqlite|postgres)\//.exec(file)?.[1];
+    const only = driver === undefined ? [] : ["--store", driver];
+    const given = ["--mutation", name, ...only, "--seeds", "1000000", "--steps", "1500"];
     const { stdout, stderr, status } = spawnSync(process.execPath, ["--no-warnings", import.meta.filename, ...given], {
       encoding: "utf8",
     });

@@ -66,7 +66,7 @@ export class SqliteAnchor {
     return naming(path, () => {
       const connection = openConnection(options);
       try {
-        return namingAll(path, new SqliteAnchor(connection, path));
+        return guarded(path, connection, new SqliteAnchor(connection, path));
       } catch (error) {
         connection.close();
         throw error;
@@ -165,13 +165,20 @@ function naming<Result>(path: string, work: () => Result): Result {
   }
 }
 
-/** Runs every method of an anchor through `naming`. */
-function namingAll(path: string, anchor: SqliteAnchor): SqliteAnchor {
+/**
+ * Runs every method of an anchor through `naming`, outside of a transaction: if a rollback fails, its transaction stays
+ * open, and what is written in it is never committed.
+ */
+function guarded(path: string, connection: SqliteConnection, anchor: SqliteAnchor): SqliteAnchor {
   return new Proxy(anchor, {
     get(of, name) {
       const method: unknown = Reflect.get(of, name);
       if (typeof method !== "function") return method;
-      return (...args: unknown[]) => naming(path, () => method.apply(of, args) as unknown);
+      return (...args: unknown[]) =>
+        naming(path, () => {
+          if (connection.isTransaction) connection.exec("ROLLBACK");
+          return method.apply(of, args) as unknown;
+        });
     },
   });
 }

@@ -72,9 +72,6 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "ledger/witness/quorum.ts": [
       ["count one witness less", "let missing = this.#context.quorum;", "let missing = this.#context.quorum - 1;"],
     ],
-    "ledger/witness/witness-log.ts": [
-      ["sign for witnesses what may not be durable", "if (!this.#isConfirmed || this.#status.kind === \"unsound\")", "if (this.#status.kind === \"unsound\")", "postgres"],
-    ],
     "ledger/witness/witnesses.ts": [
       ["answer where there is no quorum", "if (log.problem === undefined) throw error;", "if (log.problem === undefined) return;"],
       ["attach the cosignature of another tree", "(isTree(tree, { size, root }) ? [tree.line] : [])", "(tree !== undefined && root.length > 0 && size > 0 ? [tree.line] : [])"],

@@ -184,6 +184,32 @@ test("an anchor takes no tree of the same size with another root, nor of another
   anchor.close();
 });
 
+test("an anchor whose rollback failed commits what it notes afterwards", async () => {
+  await append(3);
+  const options = { ...anchorConnection, path: fixture.store.anchorPath, busyTimeoutMs: 1_000 };
+  let isFailing = false;
+  const anchor = SqliteAnchor.open(options, (given) => {
+    const connection = openConnection(given);
+    const exec = connection.exec.bind(connection);
+    connection.exec = (sql) => {
+      if (isFailing && sql === "ROLLBACK") throw new Error("disk I/O error");
+      exec(sql);
+    };
+    return connection;
+  });
+  const noted = anchor.find(alice) as LogState;
+  isFailing = true;
+  expect(() => anchor.advance([noted, { ...noted, origin: "another" }])).toThrow("disk I/O error");
+  expect(() => anchor.advance([noted])).toThrow("disk I/O error");
+  isFailing = false;
+  const newer = { ...noted, size: noted.size + 1 };
+  anchor.advance([newer]);
+  const other = SqliteAnchor.open(options);
+  expect(other.find(alice)).toEqual(newer);
+  other.close();
+  anchor.close();
+});
+
 test("a log that was rewritten at its size, or before it, is refused", async () => {
   await append(3);
   await ledger.close();

@@ -36,7 +36,8 @@ export async function prepareStore(options: PrepareOptions): Promise<SigningKeys
   requireServable(await readCopyState(options.pool), "The database");
   if (await isDistributed(options.pool)) await requireDurableNodes(options.pool);
   const { pool, anchor, anchorPath, clock } = options;
-  if (anchor !== undefined && anchorPath !== undefined) await checkAnchor(pool, anchor, anchorPath);
+  const confirm = () => pool.transaction((connection) => connection.query(keysLock, []));
+  if (anchor !== undefined && anchorPath !== undefined) await checkAnchor(pool, anchor, anchorPath, confirm);
   await checkTimes(pool, clock.now());
   return pool.transaction(async (connection) => {
     await connection.query(keysLock, []);

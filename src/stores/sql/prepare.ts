@@ -24,10 +24,23 @@ const whatToDo =
   "Put the newest copy of the store back, with its -wal file if there is one. If there is no newer one, keep this one " +
   "for `ledger verify` and `ledger search`, and start with an empty store and another anchor (SVC_STORE, SVC_ANCHOR).";
 
-/** Notes all logs in a new anchor. Rejects with `IncompatibleStoreError` naming every difference to one in use. */
-export async function checkAnchor(queries: Queries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
+/**
+ * Notes all logs in a new anchor. Rejects with `IncompatibleStoreError` naming every difference to one in use.
+ * @param confirm makes durable what was read; absent if whatever can be read is
+ */
+export async function checkAnchor(
+  queries: Queries,
+  anchor: SqliteAnchor,
+  anchorPath: string,
+  confirm?: () => Promise<unknown>,
+): Promise<void> {
   const storeId = await readStoreId(queries);
-  const anchored = anchor.storeId() ?? anchor.adopt(storeId, await heads(queries));
+  let anchored = anchor.storeId();
+  if (anchored === undefined) {
+    const logs = await heads(queries);
+    await confirm?.();
+    anchored = anchor.adopt(storeId, logs);
+  }
   if (anchored !== storeId)
     throw new IncompatibleStoreError(
       `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +

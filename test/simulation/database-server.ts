@@ -237,7 +237,8 @@ export class Server {
       cancel();
       session.onCancel = undefined;
       session.inbox.shift();
-      if (!isReplicated && this.#standby === undefined) {
+      if (isReplicated) this.#standby = undefined;
+      else if (this.#standby === undefined) {
         this.#standby = `${this.path}.standby`;
         this.save(this.#standby);
       }

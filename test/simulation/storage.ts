@@ -144,12 +144,15 @@ export class SqliteStorage implements Storage {
     try {
       const problems = (await archive.anchorProblems()).map(({ message }) => message);
       problems.push(...describeOrphans(await archive.orphanRows()));
-      const keys = await archive.signingKeys();
       for (const head of await archive.logs()) {
         if (head.tenantId === sick) continue;
         const checks = companionChecks(await archive.companions(head), head, nowMs);
         const { problem, ...audit } = await auditLog(archive, head, { checks });
-        const found = [problem, rotationProblem(audit, keys), ...checks.flatMap((check) => check.problems)];
+        const found = [
+          problem,
+          rotationProblem(audit, await archive.signingKeys(head)),
+          ...checks.flatMap((check) => check.problems),
+        ];
         problems.push(...found.flatMap((one) => (one === undefined ? [] : [`${head.tenantId}: ${one.message}`])));
       }
       return problems;

@@ -99,7 +99,7 @@ export default defineConfig({
         test: {
           name: "long",
           include: ["test/{long,model}/**/*.test.ts", ...searches],
-          env: { SVC_TEST_LONG: "on" },
+          env: { LONG_TESTS: "on" },
         },
       },
     ],

@@ -1,4 +1,4 @@
 /** How often a random search draws: a few times in each run of `npm test`, and as often as it needs in the long lane. */
 export function draws(few: number, many: number): number {
-  return process.env.SVC_TEST_LONG === "on" ? many : few;
+  return process.env.LONG_TESTS === "on" ? many : few;
 }

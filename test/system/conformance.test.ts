@@ -11,8 +11,8 @@ const suite = "connectrpc.com/conformance";
 const version = "v1.0.7";
 const folder = join(import.meta.dirname, "conformance");
 const run = promisify(execFile);
-/** What the suite says where the machine was too busy to start a server in its time. */
-const notStarted = "timed out waiting for result from server";
+/** What the suite reports if the machine was too busy to start a server within 10 s, or to answer its client within 20 s. */
+const tooBusy = /timed out waiting for result from server|could not be run due to client timing out/;
 
 let tools: string;
 let image: string;
@@ -40,7 +40,7 @@ interface Run {
   readonly report: string;
 }
 
-/** @param cases the names of those to run; all where absent */
+/** @param cases the names of those to run; if absent, all */
 async function runSuite(cases?: readonly string[]): Promise<Run> {
   const list = join(tools, "cases.txt");
   if (cases !== undefined) writeFileSync(list, `${cases.join("\n")}\n`);
@@ -59,8 +59,8 @@ async function runSuite(cases?: readonly string[]): Promise<Run> {
 
 test("all cases pass but those that are listed, and these fail", { timeout: 1_800_000 }, async () => {
   let { total, failed, report } = await runSuite();
-  for (let again = 0; again < 3 && report.includes(notStarted); again++) ({ total, failed, report } = await runSuite());
-  expect(total).toBe(allCases);
+  for (let again = 0; again < 3 && tooBusy.test(report); again++) ({ total, failed, report } = await runSuite());
+  expect({ total, report: total === allCases ? "" : report }).toEqual({ total: allCases, report: "" });
   const unlisted = failed.filter((name) => !knownFailing.includes(name));
   // Cases about time fail on a machine that is busy with the others: what fails by itself, too, fails.
   const alone = unlisted.length === 0 ? undefined : await runSuite(unlisted);

@@ -1,6 +1,7 @@
-/** HTTP servers of tests, on this machine alone. */
+/** HTTP servers of tests, and free ports, on this machine alone. */
 import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { Server as TlsServer } from "node:https";
+import { type AddressInfo, createServer } from "node:net";
 
 export interface Loopback {
   readonly port: number;
@@ -12,7 +13,7 @@ export interface Loopback {
  * Has the server listen on 127.0.0.1. Rejects if the port is taken.
  * @param port default: any free one
  */
-export async function listenOnLoopback(server: Server, port = 0): Promise<Loopback> {
+export async function listenOnLoopback(server: Server | TlsServer, port = 0): Promise<Loopback> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject).listen(port, "127.0.0.1", resolve);
   });
@@ -24,4 +25,13 @@ export async function listenOnLoopback(server: Server, port = 0): Promise<Loopba
       return closed;
     },
   };
+}
+
+/** A port that was free a moment ago, for a program that cannot choose one itself. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
 }

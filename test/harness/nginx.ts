@@ -2,8 +2,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import net, { type AddressInfo } from "node:net";
+import net from "node:net";
 import { join } from "node:path";
+import { freePort } from "./loopback.ts";
 
 export interface NginxOptions {
   /** Folder below `examples/ingress` with the configuration. */
@@ -77,15 +78,6 @@ function replaced(text: string, pattern: RegExp, by: string): string {
   const result = text.replace(pattern, by);
   if (result === text) throw new Error(`the configuration has no ${pattern}`);
   return result;
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /** Resolves once the port accepts a connection. */

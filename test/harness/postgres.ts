@@ -5,10 +5,10 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { chmodSync, chownSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Client } from "pg";
+import { freePort } from "./loopback.ts";
 
 export interface PostgresOptions {
   /** Server settings besides, or instead of, those that the harness chooses, such as `synchronous_standby_names`. */
@@ -248,16 +248,4 @@ export async function queryOnce(url: string, sql: string): Promise<Record<string
   } finally {
     await client.end();
   }
-}
-
-/** A port that was free a moment ago. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => (address !== null && typeof address === "object" ? resolve(address.port) : reject()));
-    });
-  });
 }

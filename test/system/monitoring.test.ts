@@ -2,7 +2,6 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -12,6 +11,7 @@ import { dashboards } from "../../scripts/dashboards.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createAuthority } from "../harness/certificates.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { freePort } from "../harness/loopback.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
 import { requireTool } from "./tools.ts";
 
@@ -181,13 +181,4 @@ async function startPrometheus(directory: string, opsUrl: string): Promise<[Chil
       throw error;
     });
   return [child, url];
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }

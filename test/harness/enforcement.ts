@@ -17,9 +17,8 @@ import {
 import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
 import { type Stack, startStack } from "../../dev/stack.ts";
-import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { checkedPolicies } from "./checked-policies.ts";
+import { logKeyOf } from "./ledger.ts";
 
 export interface EnforcementStack {
   readonly stack: Stack;
@@ -86,9 +85,7 @@ export async function startEnforcementStack(
         attributes: {},
         understood_obligations: [],
       });
-      const [key] = readKeyFile(join(dataDir, "ledger.key")) ?? [];
-      if (key === undefined) throw new Error("no key");
-      return formatVerifierKey(String(receipt?.log_origin), key.publicKey);
+      return logKeyOf(join(dataDir, "ledger.key"), String(receipt?.log_origin));
     },
     async stop() {
       await stack.stop();

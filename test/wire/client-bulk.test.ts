@@ -15,9 +15,8 @@ import {
 } from "../../clients/typescript/src/index.ts";
 import { createGrpcTransport, createHttpClient } from "../../clients/typescript/src/node.ts";
 import { verifyItem, verifyItems, verifyRange } from "../../clients/typescript/src/receipts.ts";
-import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { logKeyOf } from "../harness/ledger.ts";
 
 const gateway = await gatewayForFile({ env: { SVC_BULK: "on" } });
 
@@ -64,11 +63,7 @@ const registrations = resources.map((resource) => ({
   artifactDigest: `sha256:${"2C".repeat(32)}`,
 }));
 
-/** The key of the log that a receipt names, as the operator hands it out. */
-function keyOf(origin = ""): string {
-  const [key] = readKeyFile(`${gateway.dataDir}/ledger.key`) ?? [];
-  return formatVerifierKey(origin, (key as { publicKey: Uint8Array<ArrayBuffer> }).publicKey);
-}
+const keyOf = (origin?: string) => logKeyOf(`${gateway.dataDir}/ledger.key`, origin);
 
 describe.each([
   ["gRPC", overGrpc],

@@ -6,10 +6,11 @@ import { createHash, randomBytes } from "node:crypto";
 import { expect, onTestFinished, vi } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
+import { recordIn } from "../../harness/ledger.ts";
 import { captureTerminal } from "../../unit/cli/terminal.ts";
 import { factsKind } from "./policy-sets.ts";
 import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, receiptOf, recordOf, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, receiptOf, type Wire, type World } from "./world.ts";
 
 interface Side {
   readonly tenant: TenantId;
@@ -49,7 +50,7 @@ async function factsAreOwn(world: World, wire: Wire): Promise<void> {
     const outcome = await wire.call(route, body, headers);
     side.seen.push(JSON.stringify(outcome));
     if ("answer" in outcome && JSON.stringify(outcome).includes('"record"')) {
-      side.seen.push(JSON.stringify(recordOf(outcome.answer)));
+      side.seen.push(JSON.stringify(recordIn(outcome.answer)));
     }
     return outcome;
   };

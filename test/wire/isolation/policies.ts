@@ -1,8 +1,9 @@
 /** Policy sets, the memory of rulings, kept revisions and managed keys. */
 import { expect } from "vitest";
+import { recordIn } from "../../harness/ledger.ts";
 import { personKind, personPolicyOf, policyOf, tenantsWithoutSets, tenantsWithSets } from "./policy-sets.ts";
 import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, recordOf, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, type Wire, type World } from "./world.ts";
 
 const plan = {
   operation: "protect",
@@ -52,7 +53,7 @@ async function ownEntitiesOnly(world: World, wire: Wire): Promise<void> {
       const answer = answerOf(await wire.call(route, body, bearer(world.token(tenant))));
       const reasons = [...known, "platform/platform", `tenant/${policyOf(tenant)}`];
       expect(answer.decision.reasons, tenant).toEqual(reasons);
-      const { outcome } = recordOf(answer);
+      const { outcome } = recordIn(answer);
       for (const other of tenantsWithSets) {
         if (other === tenant) continue;
         expect(JSON.stringify([answer.decision, outcome]), other).not.toContain(`"platform/${personPolicyOf(other)}"`);

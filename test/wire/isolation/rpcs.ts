@@ -9,8 +9,9 @@ import { sampleCalls } from "../../../dev/requests.ts";
 import { BulkStreamService } from "../../../gen/platform/bulk/v1/streams_pb.ts";
 import { ArtifactProfile, EvidenceEventType, ProtectionOperation } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import { policyActions } from "../../../src/policy/model/schema.ts";
+import { recordIn } from "../../harness/ledger.ts";
 import { opensOwnSessions } from "./sessions.ts";
-import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, recordOf, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, type Wire, type World } from "./world.ts";
 
 type Check = (world: World, wire: Wire) => Promise<void>;
 
@@ -85,7 +86,7 @@ function recordsOwn(route: string): Check {
     expectAllDifferent(answers.map((answer) => receiptOf(answer).log_origin));
     for (const [at, answer] of answers.entries()) {
       expect(receiptOf(answer).leaf_index).toBe(1);
-      expect(recordOf(answer)).toMatchObject({ tenant_id: tenants[at], log: receiptOf(answer).log_origin });
+      expect(recordIn(answer)).toMatchObject({ tenant_id: tenants[at], log: receiptOf(answer).log_origin });
     }
     await expectForeignHeaderRefused(world, wire, route, tenants);
     for (const answer of await callAll(world, wire, route, tenants)) expect(receiptOf(answer).leaf_index).toBe(2);
@@ -110,7 +111,7 @@ function evaluatesOwn(path: string, body: object, count: number): Check {
     expectAllDifferent(next.map(({ context }) => receiptOf({ context }).log_origin));
     for (const [at, answer] of next.entries()) {
       expect(receiptOf(answer).leaf_index).toBe(count + 1);
-      expect(recordOf(answer)).toMatchObject({ tenant_id: tenants[at], request: { on_behalf_of: { id: "alice" } } });
+      expect(recordIn(answer)).toMatchObject({ tenant_id: tenants[at], request: { on_behalf_of: { id: "alice" } } });
     }
   };
 }

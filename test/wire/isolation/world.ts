@@ -5,17 +5,15 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import { readConfig } from "../../../src/config/config.ts";
-import { systemFiles } from "../../../src/config/load.ts";
 import type { StoreArchive } from "../../../src/ledger/ports/archive.ts";
 import type { RecordsAdministration } from "../../../src/ledger/ports/records-administration.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
-import { storeBackend } from "../../../src/stores/backends.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
 import { draws } from "../../harness/draws.ts";
 import { type Gateway, startGateway } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { backendOf } from "../../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../../harness/methods.ts";
 import { type OtlpReceiver, startOtlpReceiver, tracedBy } from "../../harness/otlp.ts";
 import {
@@ -103,8 +101,8 @@ export async function startWorld(store: TestStore): Promise<World> {
     token: (tenant, claims = {}) =>
       mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, ...claims })),
     witnessKey: witness.key,
-    reading: async (look) => closing(await (await storeBackend(configOf(store))).openArchive(), look),
-    keeping: async (act) => closing(await (await storeBackend(configOf(store))).openAdministration(machine), act),
+    reading: async (look) => closing(await (await backendOf(store)).openArchive(), look),
+    keeping: async (act) => closing(await (await backendOf(store)).openAdministration(machine), act),
     async stop() {
       for (const each of [...clients.values()].flat()) each.close();
       await withProofs.stop();
@@ -171,12 +169,6 @@ const machine = {
   pause: () => setImmediate(),
 };
 
-function configOf({ settings }: TestStore) {
-  const result = readConfig(settings, undefined, { uses: "ledger", files: systemFiles });
-  if ("problems" in result) throw new Error(result.problems.join("\n"));
-  return result.config;
-}
-
 async function closing<Opened extends { close(): Promise<void> }, Result>(
   opened: Opened,
   use: (opened: Opened) => Promise<Result>,
@@ -206,12 +198,6 @@ export function receiptOf(answer: unknown): GivenReceipt {
   const receipt = findReceipt(answer);
   if (receipt === undefined) throw new Error("an answer without a receipt");
   return receipt;
-}
-
-/** The record in the receipt of an answer. */
-// biome-ignore lint/suspicious/noExplicitAny: as above.
-export function recordOf(answer: unknown): any {
-  return JSON.parse(Buffer.from(receiptOf(answer).record ?? "", "base64").toString("utf8"));
 }
 
 /** Expects every two of the values to differ. */

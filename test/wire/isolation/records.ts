@@ -5,8 +5,9 @@ import { expect } from "vitest";
 import { sampleCalls } from "../../../dev/requests.ts";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
 import { searchFields } from "../../../src/ledger/ports/search.ts";
+import { recordIn } from "../../harness/ledger.ts";
 import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, recordOf, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, type Wire, type World } from "./world.ts";
 
 const citingRoutes = ["/v1/sdk/artifact-register", "/v1/sdk/evidence"] as const;
 const bodyOf = (route: string, decisionId?: string) =>
@@ -20,7 +21,7 @@ async function ask(world: World, wire: Wire, route: string, tenant: string, deci
 function citationOf(answer: ReturnType<typeof answerOf>): unknown {
   const { caller, request_summary, warnings, registration, ingestion } = answer;
   const { receipt: _, ...said } = registration ?? ingestion;
-  const record = recordOf(answer);
+  const record = recordIn(answer);
   const { decision_id: __, ...request } = record.request;
   const sizeBytes = receiptOf(answer).record?.length;
   return { caller, request_summary, warnings, said, request, outcome: record.outcome, sizeBytes };
@@ -34,7 +35,7 @@ async function foreignRecordsAreUnknown(world: World, wire: Wire): Promise<void>
   const evidence = receiptOf(await ask(world, wire, citingRoutes[1], owner, decision)).record_id;
   for (const route of citingRoutes) {
     const own = await ask(world, wire, route, owner, decision);
-    expect(recordOf(own).outcome).toMatchObject({ citation: "matched" });
+    expect(recordIn(own).outcome).toMatchObject({ citation: "matched" });
     for (const tenant of others) {
       const never = citationOf(await ask(world, wire, route, tenant, v7()));
       expect(never).toMatchObject({ outcome: { citation: "unknown" } });
@@ -53,7 +54,7 @@ async function keptAnswersAreOwn(world: World, wire: Wire): Promise<void> {
       answerOf(await wire.call(route, bodyOf(route), { ...bearer(world.token(tenant)), "idempotency-key": key }));
     const first = await Promise.all(tenants.map(call));
     expectAllDifferent(first.map((answer) => receiptOf(answer).record_id));
-    expect(first.map((answer) => recordOf(answer).tenant_id)).toEqual(tenants);
+    expect(first.map((answer) => recordIn(answer).tenant_id)).toEqual(tenants);
     for (const [at, tenant] of tenants.entries())
       expect(withoutCosignatures(await call(tenant))).toEqual(withoutCosignatures(first[at]));
   }
@@ -62,17 +63,6 @@ async function keptAnswersAreOwn(world: World, wire: Wire): Promise<void> {
 /** Each worker of a gateway brings trees to the witnesses by itself: the same tree, cosigned at another moment. */
 function withoutCosignatures(answer: unknown): unknown {
   return JSON.parse(JSON.stringify(answer).replaceAll(/— witness\.example\/[^ ]+ [A-Za-z0-9+/=]+\\n/g, ""));
-}
-
-/** Another payload under a key is a conflict in the tenant that used the key, and nothing to any other. */
-async function conflictsAreOwn(world: World, wire: Wire): Promise<void> {
-  const [owner, ...others] = world.tenants() as [string, ...string[]];
-  const [, route] = citingRoutes;
-  const call = (tenant: string, outcome: string) =>
-    wire.call(route, { ...bodyOf(route), outcome }, { ...bearer(world.token(tenant)), "idempotency-key": "one-key" });
-  answerOf(await call(owner, "completed"));
-  for (const tenant of others) answerOf(await call(tenant, `completed by ${tenant}`));
-  expect(reasonOf(await call(owner, "another"))).toBe("idempotency_conflict");
 }
 
 /** Separators that a principal and a key may contain, and a tenant id may not; keys have the route in between. */
@@ -119,7 +109,7 @@ async function searchFindsOwn(
   for (const tenant of tenants) {
     const plan = await ask(world, wire, "/v1/sdk/protection-plan", tenant);
     const { decision } = plan;
-    const { resource, labels, attributes, operation } = recordOf(plan).request;
+    const { resource, labels, attributes, operation } = recordIn(plan).request;
     const [attribute] = Object.entries(attributes).map(([key, value]) => `${key}=${value}`);
     const cid = "bafkreidon73zkcrwdb5iafqtijxildoonbwnpv7dyd6ef3qdgads2jc4su";
     const route = "/v1/sdk/evidence";
@@ -127,7 +117,7 @@ async function searchFindsOwn(
     const record = async () => answerOf(await wire.call(route, body, bearer(world.token(tenant))));
     const event = await record();
     const others = await Promise.all(Array.from({ length: further }, record));
-    const { caller, request, request_id } = recordOf(event);
+    const { caller, request, request_id } = recordIn(event);
     own.set(tenant, [decision.decision_id, ...[event, ...others].map((each) => receiptOf(each).record_id)]);
     values.set(tenant, {
       record_id: receiptOf(event).record_id,
@@ -143,7 +133,7 @@ async function searchFindsOwn(
       operation,
       outcome: request.outcome,
       reason: decision.reasons[0],
-      alert: recordOf(plan).outcome.alerts[0],
+      alert: recordIn(plan).outcome.alerts[0],
     });
   }
   await world.reading(async (archive) => {
@@ -195,7 +185,7 @@ async function delegationSeesOwnArtifacts(world: World, wire: Wire): Promise<voi
       resource: { type: "record", id: "1", properties: { artifact_digest } },
     };
     const answer = answerOf(await wire.call("/access/v1/evaluation", question, bearer(world.token(tenant))));
-    const { outcome, request } = recordOf(answer);
+    const { outcome, request } = recordIn(answer);
     return { decision: answer.decision, outcome, onBehalfOf: request.on_behalf_of };
   };
   const never = "sha256:never-registered";
@@ -231,7 +221,7 @@ async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
     expect(await holds(other)).toHaveLength(1);
   });
   expect(reasonOf(await event(owner))).toBe("idempotency_conflict");
-  expect(recordOf(answerOf(await event(other)))).toEqual(recordOf(kept));
+  expect(recordIn(answerOf(await event(other)))).toEqual(recordIn(kept));
   for (const cited of [erased, decision])
     expect(citationOf(await ask(world, wire, route, other, cited))).toEqual(never);
 }
@@ -239,7 +229,6 @@ async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
 export const recordRows: readonly IsolationRow[] = [
   { thing: "a record that is cited", tables: ["entries", "openings"], check: foreignRecordsAreUnknown },
   { thing: "a kept answer", tables: ["kept_answers"], check: keptAnswersAreOwn },
-  { thing: "an idempotency key", tables: ["kept_answers"], check: conflictsAreOwn },
   { thing: "the scope of an idempotency key", tables: ["kept_answers"], check: scopesAreNotJoined },
   { thing: "an erasure, and a legal hold", tables: ["erasures", "legal_holds"], check: erasuresAreOwn },
   {

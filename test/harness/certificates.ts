@@ -22,10 +22,10 @@ export interface CertificateAuthority extends IssuedCertificate {
   /**
    * Issues a certificate that lives for a day.
    * @param name of its files, in the authority's folder
-   * @param subject as `openssl` takes it, such as `/O=tenant-a/CN=payroll-service`
+   * @param subject as `openssl` takes it, such as `/O=tenant-a/CN=payroll-service`; by default the name
    * @param names subject alternative names, such as `DNS:localhost,IP:127.0.0.1`
    */
-  issue(name: string, subject: string, names?: string): Promise<IssuedCertificate>;
+  issue(name: string, subject?: string, names?: string): Promise<IssuedCertificate>;
 }
 
 /** Makes an authority; its files are `<name>.crt.pem` and `<name>.key.pem` in the folder. */
@@ -34,7 +34,7 @@ export async function createAuthority(folder: string, name: string): Promise<Cer
   await run("openssl", ["req", "-x509", ...newKey, "-subj", `/CN=${name}`, "-days", "1", ...out(own)]);
   return {
     ...(await read(own)),
-    async issue(leaf, subject, names) {
+    async issue(leaf, subject = `/CN=${leaf}`, names) {
       const files = filesOf(folder, leaf);
       const extensions = ["-addext", "basicConstraints=critical,CA:FALSE"];
       if (names !== undefined) extensions.push("-addext", `subjectAltName=${names}`);

@@ -4,6 +4,7 @@ import http2, {
   type ClientSessionOptions,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
+  type SecureClientSessionOptions,
 } from "node:http2";
 
 export interface H2Call {
@@ -30,7 +31,10 @@ export interface H2Answer {
 }
 
 /** Opens a session; rejects where the server does not take it. */
-export function h2Connect(url: string, options: ClientSessionOptions = {}): Promise<ClientHttp2Session> {
+export function h2Connect(
+  url: string,
+  options: ClientSessionOptions | SecureClientSessionOptions = {},
+): Promise<ClientHttp2Session> {
   return new Promise((resolve, reject) => {
     const session = http2.connect(url, options);
     session.once("error", reject);
@@ -49,7 +53,8 @@ export function h2Call(session: ClientHttp2Session, call: H2Call): Promise<H2Ans
   return new Promise((resolve) => {
     const stream = session.request(
       { ":method": method, ":path": path, ...headers },
-      { endStream: false, waitForTrailers: trailers !== undefined },
+      // A GET says from the start that it has no body.
+      { endStream: method === "GET" && body === undefined, waitForTrailers: trailers !== undefined },
     );
     const answer = { status: 0, headers: {}, trailers: {} };
     const chunks: Buffer[] = [];

@@ -1,8 +1,9 @@
 /** Callers over TLS that keep a connection, or make one for each call: HTTP/1.1 and HTTP/2, with nothing beyond Node. */
 import { createHash } from "node:crypto";
-import http2 from "node:http2";
+import type { ClientHttp2Session } from "node:http2";
 import https from "node:https";
 import tls from "node:tls";
+import { h2Call, h2Connect } from "./h2.ts";
 
 /** What a caller connects with. */
 export interface TlsIdentity {
@@ -30,41 +31,15 @@ export function whoamiBy(agent: https.Agent, url: string, token: string): Promis
 }
 
 /** The same on a session of HTTP/2. */
-export function whoamiOn(session: http2.ClientHttp2Session, token: string): Promise<string> {
-  return outcomeOf(session.request({ ":path": whoamiPath, authorization: `Bearer ${token}` }));
-}
-
-/** What becomes of a stream: as above. */
-export function outcomeOf(stream: http2.ClientHttp2Stream): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let status: unknown;
-    let text = "";
-    stream.once("error", reject).once("response", (headers) => {
-      status = headers[":status"];
-    });
-    stream.setEncoding("utf8").on("data", (chunk: string) => {
-      text += chunk;
-    });
-    stream.once("close", () => {
-      if (text === "") reject(new Error(`no answer, reset with ${stream.rstCode}`));
-      else resolve(JSON.parse(text).error?.reason ?? `status ${status}`);
-    });
-  });
-}
-
-export function h2ConnectTls(url: string, identity: TlsIdentity): Promise<http2.ClientHttp2Session> {
-  return new Promise((resolve, reject) => {
-    const session = http2.connect(url, { ...identity });
-    session.once("error", reject);
-    session.once("connect", () => {
-      session.off("error", reject).on("error", () => {});
-      resolve(session);
-    });
-  });
+export async function whoamiOn(session: ClientHttp2Session, token: string): Promise<string> {
+  const call = { method: "GET", path: whoamiPath, headers: { authorization: `Bearer ${token}` } };
+  const { status, body, resetCode } = await h2Call(session, call);
+  if (status === 0) throw new Error(`no answer, reset with ${resetCode}`);
+  return JSON.parse(body.toString()).error?.reason ?? `status ${status}`;
 }
 
 export interface Handshake {
-  /** Of the server's certificate, as `TestCertificate` has it; undefined where the session is resumed. */
+  /** Of the server's certificate, as `IssuedCertificate` has it; undefined where the session is resumed. */
   readonly thumbprint: string | undefined;
   readonly isResumed: boolean;
   /** To resume with. */
@@ -108,16 +83,16 @@ export interface Load {
 export function startLoad(url: string, identity: TlsIdentity, token: string): Load {
   const outcomes = new Map<string, number>();
   const kept = new https.Agent({ keepAlive: true, ...identity });
-  let session: Promise<http2.ClientHttp2Session> | undefined;
+  let session: Promise<ClientHttp2Session> | undefined;
   const callers: Readonly<Record<string, () => Promise<string>>> = {
     "HTTP/1.1 kept": () => whoamiBy(kept, url, token),
     "HTTP/1.1 new": () => whoamiBy(new https.Agent({ maxCachedSessions: 0, ...identity }), url, token),
     "HTTP/2 kept": async () => {
-      session ??= h2ConnectTls(url, identity);
+      session ??= h2Connect(url, { ...identity });
       return whoamiOn(await session, token);
     },
     "HTTP/2 new": async () => {
-      const own = await h2ConnectTls(url, identity);
+      const own = await h2Connect(url, { ...identity });
       return whoamiOn(own, token).finally(() => own.close());
     },
   };

@@ -14,12 +14,13 @@ import {
   workloadInterceptors,
 } from "../../clients/typescript/src/index.ts";
 import { createGrpcTransport, createHttpClient, type TlsOptions } from "../../clients/typescript/src/node.ts";
+import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { startSessionDeployment, type TestClient } from "../harness/sessions.ts";
-import { newAuthority, type TestCertificate } from "../harness/x509.ts";
 
-const servers = newAuthority("servers");
-const workloads = newAuthority("workloads");
-const server = servers.issue("server");
+const folder = mkdtempSync(join(tmpdir(), "svc-client-tls-"));
+const servers = await createAuthority(folder, "servers");
+const workloads = await createAuthority(folder, "workloads");
+const server = await servers.issue("server", undefined, "IP:127.0.0.1");
 const client: TestClient = {
   tenantId: "tenant-a",
   clientId: "payroll-service",
@@ -33,13 +34,12 @@ const put = (name: string, text: string) => {
   writeFileSync(at(`${name}.new`), text, { mode: 0o600 });
   renameSync(at(`${name}.new`), at(name));
 };
-const putPair = ({ cert, key }: TestCertificate) => {
+const putPair = ({ cert, key }: IssuedCertificate) => {
   put("cert", cert);
   put("key", key);
 };
 const files = (): TlsOptions => ({ caFile: at("ca"), certFile: at("cert"), keyFile: at("key") });
 
-const folder = mkdtempSync(join(tmpdir(), "svc-client-tls-"));
 for (const [name, text] of Object.entries({ "server.crt": server.cert, "server.key": server.key })) put(name, text);
 put("ca", servers.cert);
 put("workloads", workloads.cert);
@@ -54,7 +54,7 @@ afterAll(async () => {
   await deployment.stop();
   rmSync(folder, { recursive: true });
 });
-beforeEach(() => putPair(workloads.issue("first")));
+beforeEach(async () => putPair(await workloads.issue("first")));
 
 function tokensOf(tls: TlsOptions, overrides: Partial<Parameters<typeof sessionTokens>[0]> = {}): TokenProvider {
   const { tenantId, clientId, secret: clientSecret } = client;
@@ -96,7 +96,7 @@ describe.each(transports)("over %s", (_name, connect) => {
       while (!isOver) answered.push((await discovery.whoAmI({})).caller?.principalId);
     });
     for (const name of ["second", "third", "fourth"]) {
-      const next = workloads.issue(name);
+      const next = await workloads.issue(name);
       putPair(next);
       const before = answered.length;
       await expect.poll(async () => boundTo(await tokens.token()), { timeout: 30_000 }).toBe(next.thumbprint);
@@ -109,7 +109,7 @@ describe.each(transports)("over %s", (_name, connect) => {
 
   test("a certificate that is replaced between token and call costs the call one more attempt", async () => {
     const tokens = tokensOf(files());
-    const next = workloads.issue("next");
+    const next = await workloads.issue("next");
     let asked = 0;
     const { discovery } = connect(files(), {
       async token(signal) {
@@ -124,7 +124,7 @@ describe.each(transports)("over %s", (_name, connect) => {
     // Where nothing was replaced, the refusal stands.
     const stranger = connect(files(), { token: () => Promise.resolve(boundElsewhere), refused() {} });
     const boundElsewhere = await tokens.token();
-    putPair(workloads.issue("stranger"));
+    putPair(await workloads.issue("stranger"));
     await expect(stranger.discovery.whoAmI({})).rejects.toMatchObject({ reason: "proof_of_possession_failed" });
   });
 
@@ -132,19 +132,19 @@ describe.each(transports)("over %s", (_name, connect) => {
     const { discovery } = connect(files(), tokensOf(files()));
     const isAnswered = async () => (await discovery.whoAmI({})).caller?.principalId === client.clientId;
     expect(await isAnswered()).toBe(true);
-    put("cert", workloads.issue("other").cert);
+    put("cert", (await workloads.issue("other")).cert);
     expect(await isAnswered()).toBe(true);
     put("cert", "");
     expect(await isAnswered()).toBe(true);
     rmSync(at("key"));
     expect(await isAnswered()).toBe(true);
-    putPair(workloads.issue("another"));
+    putPair(await workloads.issue("another"));
     expect(await isAnswered()).toBe(true);
   });
 
   test("authorities that are replaced count from the next connection on", async () => {
     onTestFinished(() => put("ca", servers.cert));
-    put("ca", newAuthority("others").cert);
+    put("ca", (await createAuthority(folder, "others")).cert);
     const tls = files();
     const { discovery } = connect(tls, tokensOf(tls));
     await expect(discovery.whoAmI({})).rejects.toMatchObject({ code: Code.Unavailable });
@@ -153,11 +153,11 @@ describe.each(transports)("over %s", (_name, connect) => {
   });
 });
 
-test("what can never work is refused at once", () => {
+test("what can never work is refused at once", async () => {
   expect(() => createHttpClient({ tls: { cert: "", certFile: at("cert") } })).toThrow("cert and certFile");
   expect(() => createHttpClient({ tls: { certFile: at("cert") } })).toThrow("not a pair");
   expect(() => createHttpClient({ tls: { caFile: at("missing") } })).toThrow("missing");
-  put("cert", workloads.issue("stranger").cert);
+  put("cert", (await workloads.issue("stranger")).cert);
   const connect = () => createGrpcTransport({ baseUrl: deployment.gateway.url, tls: files() });
   expect(connect).toThrow("not a pair");
 });

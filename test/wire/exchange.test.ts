@@ -8,7 +8,7 @@ import tls from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
-import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
+import { h2Fields, h2Frame, h2Preface } from "../harness/h2-frames.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
@@ -48,16 +48,20 @@ describe("whatever a caller does", () => {
   });
 
   test("a caller over HTTP/2 who leaves while it waits to be told to go on is told nothing", async () => {
-    const fields = [
-      ...[":method", ":scheme", ":path", ":authority"].map((name, i) =>
-        h2Field(name, ["POST", "http", "/grpc.health.v1.Health/Check", "localhost"][i] as string),
-      ),
-      h2Field("content-type", "application/json"),
-      h2Field("content-length", "2"),
-      h2Field("expect", "100-continue"),
-    ];
+    const call = {
+      ":method": "POST",
+      ":scheme": "http",
+      ":path": "/grpc.health.v1.Health/Check",
+      ":authority": "localhost",
+    };
+    const block = h2Fields({
+      ...call,
+      "content-type": "application/json",
+      "content-length": "2",
+      expect: "100-continue",
+    });
     const calls = Array.from({ length: 20 }, (_, i) => [
-      h2Frame(1, 4, 2 * i + 1, Buffer.concat(fields)),
+      h2Frame(1, 4, 2 * i + 1, block),
       h2Frame(3, 0, 2 * i + 1, Buffer.from([0, 0, 0, 8])),
     ]).flat();
     const connection = await h1Connect(service.url);
@@ -213,14 +217,9 @@ describe("over TLS", () => {
   const codes = Array.from({ length: 14 }, (_, code) => code);
   test.each(codes)("a peer with open streams leaves with error %i in the same read", async (code) => {
     const path = "/platform.sdk.v1.DiscoveryService/WhoAmI";
+    const call = { ":method": "POST", ":scheme": "https", ":path": path, ":authority": "localhost", te: "trailers" };
     const headers = (type: string, streamId: number) =>
-      h2Frame(
-        ...([1, 4, streamId] as const),
-        Buffer.concat([
-          ...[h2Field(":method", "POST"), h2Field(":scheme", "https"), h2Field(":path", path)],
-          ...[h2Field(":authority", "localhost"), h2Field("content-type", type), h2Field("te", "trailers")],
-        ]),
-      );
+      h2Frame(1, 4, streamId, h2Fields({ ...call, "content-type": type }));
     for (const first of types) {
       for (const second of types) {
         const socket = await connected("h2");

@@ -9,14 +9,14 @@ import { defaultAdmissionLimits } from "../../src/http/admission.ts";
 import { gatewayForFile, inProgress, rest } from "../harness/gateway.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Connect } from "../harness/h2.ts";
-import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
+import { h2Fields, h2Frame, h2NoWindow, h2Raw } from "../harness/h2-frames.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
 const tenants = ["tenant-a", "tenant-b"];
-const [dataFrame, headersFrame, resetFrame, settingsFrame] = [0, 1, 3, 4];
-const [acknowledges, endsStream, endsHeaders] = [0x1, 0x1, 0x4];
+const [dataFrame, headersFrame, resetFrame] = [0, 1, 3];
+const [endsStream, endsHeaders] = [0x1, 0x4];
 
 let minted = 0;
 
@@ -56,39 +56,24 @@ async function answers(): Promise<number> {
   return [...metrics.matchAll(/^svc_calls_total\{.*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-function connect(localAddress = "127.0.0.1"): net.Socket {
-  const { hostname, port } = new URL(gateway.url);
-  const socket = net.connect({ host: hostname, port: Number(port), localAddress }).on("error", () => {});
-  onTestFinished(() => void socket.destroy());
-  return socket;
-}
-
 /** Opens streams on one connection, none of whose answers may have a byte of body. Resolves once 16, or all, have their heads. */
 async function unreadStreams(count: number, path: string, method: string, body?: Uint8Array, from?: string) {
-  const socket = connect(from);
-  let received = Buffer.alloc(0);
   let heads = 0;
   const counted = { resets: 0 };
   const all = Promise.withResolvers<void>();
-  socket.on("data", (chunk: Buffer) => {
-    received = Buffer.concat([received, chunk]);
-    for (let end = 0; received.length >= 9; received = received.subarray(end)) {
-      end = 9 + received.readUIntBE(0, 3);
-      if (received.length < end) return;
-      if (received[3] === settingsFrame && ((received[4] as number) & acknowledges) === 0)
-        socket.write(h2Frame(settingsFrame, acknowledges, 0));
-      if (received[3] === headersFrame) heads += 1;
-      if (received[3] === resetFrame) counted.resets += 1;
-      if (heads >= Math.min(count, 16)) all.resolve();
-    }
+  const onFrame = (type: number) => {
+    if (type === headersFrame) heads += 1;
+    if (type === resetFrame) counted.resets += 1;
+    if (heads >= Math.min(count, 16)) all.resolve();
+  };
+  const socket = h2Raw(gateway.url, onFrame, {
+    settings: h2NoWindow,
+    ...(from !== undefined && { localAddress: from }),
   });
+  onTestFinished(() => void socket.destroy());
   const fields = { ":method": method, ":scheme": "http", ":path": path, ":authority": "localhost" };
   const types = { "content-type": "application/grpc", te: "trailers" };
-  const block = Buffer.concat(
-    Object.entries(body === undefined ? fields : { ...fields, ...types }).map(([name, value]) => h2Field(name, value)),
-  );
-  // SETTINGS_INITIAL_WINDOW_SIZE 0
-  socket.write(Buffer.concat([h2Preface, h2Frame(settingsFrame, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]))]));
+  const block = h2Fields(body === undefined ? fields : { ...fields, ...types });
   for (let i = 0; i < count; i++) {
     const id = 2 * i + 1;
     socket.write(h2Frame(headersFrame, endsHeaders | (body === undefined ? endsStream : 0), id, block));
@@ -108,7 +93,14 @@ describe("tokens that were never shown before are served beside", () => {
 
   test("pipelined connections that do not read", async () => {
     const requests = h1Request("GET /openapi.json", []).repeat(200);
-    const sockets = Array.from({ length: 24 }, () => connect().pause());
+    const { hostname, port } = new URL(gateway.url);
+    const sockets = Array.from({ length: 24 }, () =>
+      net
+        .connect(Number(port), hostname)
+        .on("error", () => {})
+        .pause(),
+    );
+    onTestFinished(() => sockets.forEach((socket) => void socket.destroy()));
     for (const socket of sockets) socket.write(requests);
     // Nothing more is answered once nothing more of an answer can be sent.
     await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once("readable", resolve))));

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
+import { h2Fields, h2Frame, h2NoWindow, h2Preface, h2Raw, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { serviceSettings, startLimitedService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
@@ -39,39 +39,28 @@ async function finished(code: string): Promise<number> {
 
 test("streams that wait for a window are reset when their time is up", async () => {
   const streams = 50;
-  const socket = rawConnect();
-  let received = Buffer.alloc(0);
-  let answered = 0;
-  const frames = (type: number) => {
-    let count = 0;
-    for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3))
-      if (received[at + 3] === type) count++;
-    return count;
-  };
   const [reset, ping] = [3, 6];
-  socket.on("data", (chunk: Buffer) => {
-    received = Buffer.concat([received, chunk]);
-    for (; answered < frames(ping); answered++) socket.write(h2Frame(ping, 0x1, 0, Buffer.alloc(8)));
-  });
-  // SETTINGS_INITIAL_WINDOW_SIZE 0: no answer's body can leave.
-  socket.write(Buffer.concat([h2Preface, h2Frame(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]))]));
+  let resets = 0;
+  const onFrame = (type: number) => {
+    if (type === reset) resets += 1;
+    if (type === ping) socket.write(h2Frame(ping, 0x1, 0, Buffer.alloc(8)));
+  };
+  const socket = h2Raw(service.url, onFrame, { settings: h2NoWindow });
   for (let i = 0; i < streams; i++) socket.write(h2Frame(1, 0x5, 2 * i + 1, h2RequestHeaders("/v1/sdk/whoami")));
-  await expect.poll(() => frames(reset), { timeout: 10_000 }).toBe(streams);
+  await expect.poll(() => resets, { timeout: 10_000 }).toBe(streams);
   await expect.poll(() => finished("unauthenticated"), { timeout: 10_000 }).toBe(streams);
   socket.destroy();
 });
 
 /** Settings, and a Health/Watch, whose answer goes on for as long as its caller is there. */
 function watchFrames(): Buffer {
-  const fields = [
-    [":method", "POST"],
-    [":scheme", "http"],
-    [":path", "/grpc.health.v1.Health/Watch"],
-    [":authority", "localhost"],
-    ["content-type", "application/grpc"],
-    ["te", "trailers"],
-  ] as const;
-  const block = Buffer.concat(fields.map(([name, value]) => h2Field(name, value)));
+  const call = {
+    ":method": "POST",
+    ":scheme": "http",
+    ":path": "/grpc.health.v1.Health/Watch",
+    ":authority": "localhost",
+  };
+  const block = h2Fields({ ...call, "content-type": "application/grpc", te: "trailers" });
   return Buffer.concat([h2Preface, h2Frame(4, 0, 0), h2Frame(1, 0x4, 1, block), h2Frame(0, 0x1, 1, Buffer.alloc(5))]);
 }
 

@@ -2,12 +2,11 @@
 import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
-import net from "node:net";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
-import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
+import { h2Fields, h2Frame, h2Raw } from "../harness/h2-frames.ts";
 
 const gateway = await gatewayForFile();
 const session = http2.connect(gateway.url);
@@ -29,15 +28,11 @@ describe("gRPC", () => {
   /** Frame types (RFC 9113 §6). */
   const headers = 1;
   const resetStream = 3;
-  const settings = 4;
   const goAway = 7;
 
   /** Streams of a client that opens another as soon as one has its trailers, and never ends its own half. */
   async function openStreams(count: number, fields: Readonly<Record<string, string>>, body: Uint8Array) {
-    const { hostname, port } = new URL(gateway.url);
-    const socket = net.connect(Number(port), hostname);
-    onTestFinished(() => void socket.destroy());
-    const block = Buffer.concat(Object.entries(fields).map(([name, value]) => h2Field(name, value)));
+    const block = h2Fields(fields);
     const resets: number[] = [];
     let isEnded = false;
     let streamId = 1;
@@ -46,7 +41,6 @@ describe("gRPC", () => {
     };
     const over = Promise.withResolvers<void>();
     const onFrame = (type: number, flags: number, id: number) => {
-      if (type === settings && (flags & 1) === 0) socket.write(h2Frame(settings, 1, 0));
       // For this client the stream is over, and its next one is open before the reset is read.
       if (type === headers && (flags & 1) !== 0) {
         streamId += 2;
@@ -56,16 +50,8 @@ describe("gRPC", () => {
       if (type === goAway) isEnded = true;
       if (isEnded || resets.length === count) over.resolve();
     };
-    let received: Buffer = Buffer.alloc(0);
-    socket.on("data", (chunk: Buffer) => {
-      received = Buffer.concat([received, chunk]);
-      while (received.length >= 9 && received.length >= 9 + received.readUIntBE(0, 3)) {
-        onFrame(received[3] as number, received[4] as number, received.readUInt32BE(5));
-        received = received.subarray(9 + received.readUIntBE(0, 3));
-      }
-    });
-    socket.on("close", over.resolve);
-    socket.write(Buffer.concat([h2Preface, h2Frame(settings, 0, 0)]));
+    const socket = h2Raw(gateway.url, onFrame).on("close", over.resolve);
+    onTestFinished(() => void socket.destroy());
     open();
     await over.promise;
     return { resets, isEnded };

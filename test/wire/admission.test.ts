@@ -1,5 +1,4 @@
 /** One tenant asks for more than can be done: others are served, and it gets the time of its retry. */
-import { randomFillSync } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, afterEach, expect, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus } from "../../gen/grpc/health/v1/health_pb.ts";
@@ -9,16 +8,13 @@ import {
   WhoAmIResponseSchema,
 } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { ServiceError } from "../../src/base/errors.ts";
-import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
-import { createBodyBudget } from "../../src/http/body.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { callerOf } from "../../src/transport/calls/call.ts";
-import { bind, servedMethods } from "../../src/transport/calls/methods.ts";
+import { bind } from "../../src/transport/calls/methods.ts";
 import { createReport } from "../../src/transport/calls/report.ts";
-import { createChain } from "../../src/transport/gate/chain.ts";
 import { createServer } from "../../src/transport/server.ts";
+import { bareServer } from "../harness/bare-server.ts";
 import { wireClients } from "../harness/clients.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
@@ -58,49 +54,21 @@ const health = bind(Health, {
   list: () => ({}),
   async *watch() {},
 });
-const chain = createChain({
-  headerPrefix: "x-svc-",
-  requiredScopes: () => [],
-  verifier: {
-    async authenticate(inbound) {
-      const [, tenant = ""] = /^Bearer (hot|cool|new)$/.exec(inbound.headerValues("authorization")[0] ?? "") ?? [];
-      if (tenant === "") throw new ServiceError("invalid_token", "the access token is not valid");
-      const [tenantId, principalId] = [tenant as TenantId, tenant as PrincipalId];
-      return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };
-    },
-    authenticateStill: () => Promise.reject(new ServiceError("internal", "nothing streams here")),
-  },
-});
 const destination = { write: (line: string) => void logged.push(line) };
 const logger = createLogger({ level: "info", serviceName: "test", destination });
-const server = await createServer({
-  service: "test",
-  methods: servedMethods([discovery]),
-  unauthenticatedServices: [health],
-  ...chain,
-  addressOf: ({ remoteAddress }) => remoteAddress,
-  tenantHeader: "x-svc-tenant-id",
-  admissionLimits: limits,
-  isShortOfMemory: () => isShort,
-  watchAdmission: (count, places) => {
-    waiting = count;
-    placesTaken = places;
-  },
-  bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf: ({ remoteAddress }) => remoteAddress }),
-  limits: { maxBodyBytes: () => 1024, maxItemBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
-  listener: {
-    onDefect: () => {},
-    headersTimeoutMs: 10_000,
-    requestTimeoutMs: 20_000,
-    idleTimeoutMs: 20_000,
-    answerTimeoutMs: 30_000,
-    maxConnections: 4_096,
-    maxHeaderBytes: 16_384,
-  },
-  clock: systemClock,
-  random: (bytes) => randomFillSync(bytes),
-  onAnswered: createReport(logger, metrics, systemClock),
-});
+const tenantOf = (authorization = "") => /^Bearer (hot|cool|new)$/.exec(authorization)?.[1];
+const server = await createServer(
+  bareServer([discovery], tenantOf, {
+    unauthenticatedServices: [health],
+    admissionLimits: limits,
+    isShortOfMemory: () => isShort,
+    watchAdmission: (count, places) => {
+      waiting = count;
+      placesTaken = places;
+    },
+    onAnswered: createReport(logger, metrics, systemClock),
+  }),
+);
 const { port } = await server.listen("127.0.0.1", 0);
 const url = `http://127.0.0.1:${port}`;
 afterAll(async () => {
@@ -168,22 +136,6 @@ test("a tenant over its share is refused on every protocol, and told when to com
     expect(begun).toBe(limits.maxAtOnce);
   });
   for (const client of clients) client.close();
-});
-
-test("health probes are answered all the while", async () => {
-  const session = await h2Connect(url);
-  const probe = {
-    path: `/${Health.typeName}/Check`,
-    headers: { "content-type": "application/grpc", te: "trailers" },
-    body: frame(new Uint8Array()),
-  };
-  await whileFull(async () => {
-    for (let call = 0; call < 20; call++) {
-      const { status, trailers } = await h2Call(session, probe);
-      expect([status, trailers["grpc-status"]]).toEqual([200, "0"]);
-    }
-  });
-  await h2Close(session);
 });
 
 test("while memory is short no call waits behind others, and health is answered all the same", async () => {

@@ -2,7 +2,6 @@
  * Unary calls of every protocol against Connect's stock plugin for fastify, over the same implementation, gate and rules: whatever is
  * sent, both answer the same. If Connect itself refuses a message, only the code is compared, because its words differ.
  */
-import { randomFillSync } from "node:crypto";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
@@ -15,21 +14,17 @@ import {
   PlanProtectionRequestSchema,
   ProtectionService,
 } from "../../gen/platform/sdk/v1/protection_pb.ts";
-import { systemClock } from "../../src/base/clock.ts";
 import { ServiceError } from "../../src/base/errors.ts";
-import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
-import { createBodyBudget } from "../../src/http/body.ts";
 import { inboundOf } from "../../src/http/inbound-request.ts";
 import { beginCall, callerOf } from "../../src/transport/calls/call.ts";
-import { bind, servedMethods } from "../../src/transport/calls/methods.ts";
-import { createChain } from "../../src/transport/gate/chain.ts";
-import { createServer, type ServerOptions } from "../../src/transport/server.ts";
+import { bind } from "../../src/transport/calls/methods.ts";
+import { createServer } from "../../src/transport/server.ts";
+import { bareServer } from "../harness/bare-server.ts";
 import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { registerStock } from "../harness/stock-plugin.ts";
 
-const service = "test";
 const maxBodyBytes = 4096;
 const requestId = "same-for-both";
 
@@ -56,49 +51,9 @@ const discovery = {
   getBootstrap: () => ({}),
 };
 
-const chain = createChain({
-  headerPrefix: "x-svc-",
-  requiredScopes: () => [],
-  verifier: {
-    async authenticate(inbound) {
-      if (inbound.headerValues("authorization")[0] !== "Bearer good")
-        throw new ServiceError("invalid_token", "the access token is not valid", { challenge: "Bearer" });
-      const [tenantId, principalId] = ["tenant" as TenantId, "principal" as PrincipalId];
-      return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };
-    },
-    authenticateStill: () => Promise.reject(new ServiceError("internal", "nothing streams here")),
-  },
-});
-
-const addressOf = () => "127.0.0.1";
-const methods = servedMethods([bind(ProtectionService, protection), bind(DiscoveryService, discovery)]);
-const options: ServerOptions = {
-  service,
-  methods,
-  ...chain,
-  addressOf,
-  tenantHeader: "x-svc-tenant-id",
-  watchAdmission: () => {},
-  bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf }),
-  limits: {
-    maxBodyBytes: () => maxBodyBytes,
-    maxItemBytes: () => maxBodyBytes,
-    bodyTimeoutMs: 10_000,
-    maxDeadlineMs: 30_000,
-  },
-  listener: {
-    onDefect: () => {},
-    headersTimeoutMs: 10_000,
-    requestTimeoutMs: 20_000,
-    idleTimeoutMs: 20_000,
-    answerTimeoutMs: 30_000,
-    maxConnections: 64,
-    maxHeaderBytes: 65_536,
-  },
-  clock: systemClock,
-  random: (bytes) => randomFillSync(bytes),
-  onAnswered: () => {},
-};
+const options = bareServer([bind(ProtectionService, protection), bind(DiscoveryService, discovery)], (authorization) =>
+  authorization === "Bearer good" ? "tenant" : undefined,
+);
 const ours = await createServer(options);
 const { port } = await ours.listen("127.0.0.1", 0);
 const stock = fastify({ http2: true }) as unknown as FastifyInstance;
@@ -106,7 +61,7 @@ stock.addHook("onRequest", async (request) => {
   request.call = beginCall(request.raw.rawHeaders, options);
   request.inbound = inboundOf(request.raw);
 });
-registerStock(stock, methods, options);
+registerStock(stock, options.methods, options);
 const urls = [`http://127.0.0.1:${port}`, await stock.listen({ host: "127.0.0.1", port: 0 })];
 const sessions = await Promise.all(urls.map((url) => h2Connect(url)));
 afterAll(async () => {

@@ -6,15 +6,16 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
-import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/files/key-file.ts";
+import { type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
+import { logKeyOf } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
 const gateway = await gatewayForFile();
 const token = await gateway.token();
+const keyFile = join(gateway.dataDir, "ledger.key");
 
 const members = {
   "protection-plan": "decision",
@@ -35,8 +36,7 @@ async function ask(route: Route, headers: Record<string, string> = {}, body: unk
 
 /** What a verifier trusts: the key that the operator publishes, under the name of the log. */
 function trusted({ log_origin }: Pick<GivenReceipt, "log_origin">): NoteVerifier {
-  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
-  const verifier = key && parseVerifierKey(formatVerifierKey(log_origin, key.publicKey));
+  const verifier = parseVerifierKey(logKeyOf(keyFile, log_origin));
   if (verifier === undefined) throw new Error("no key");
   return verifier;
 }
@@ -73,51 +73,20 @@ describe.each(routes)("%s", (route) => {
     if (members[route] === "decision") expect(answer.body.decision.decision_id).toBe(receipt.record_id);
   });
 
-  test("an answer that says something else than its record is told from one that does not", async () => {
+  /** `answer-words.test.ts` changes each member that is there. */
+  test("no member can be added to its answer, or to the part with the receipt alone", async () => {
     const { body, receipt } = await ask(route);
     const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));
     if (record === undefined) throw new Error("no record");
-    expect(answerDifferences(body, record)).toEqual([]);
     expect(answerDifferences(body[members[route]], record)).toEqual([]);
-    const holder = members[route];
-    const told = holder === "decision" ? "allow" : "accepted";
-    expect(answerDifferences({ ...body, [holder]: { ...body[holder], [told]: !body[holder][told] } }, record)).toEqual([
-      `${holder}.${told}`,
-    ]);
-    expect(answerDifferences({ ...body, [holder]: { receipt } }, record)).toContain(`${holder}.${told}`);
-    expect(answerDifferences({ ...body, caller: { ...body.caller, tenant_id: "tenant-b" } }, record)).toEqual([
-      "caller.tenant_id",
-    ]);
-    const summary = { ...body.request_summary, resource_id: "another" };
-    expect(answerDifferences({ ...body, request_summary: summary }, record)).toEqual(["request_summary.resource_id"]);
-    if (body.execution !== undefined) {
-      const execution = { ...body.execution, key_transport: { mode: "authorized_key_release" } };
-      expect(answerDifferences({ ...body, execution }, record)).toEqual(["execution.key_transport"]);
-    }
-  });
-
-  test("nothing can be put into its answer that its record does not say", async () => {
-    const { body, receipt } = await ask(route);
-    const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));
-    if (record === undefined) throw new Error("no record");
-    for (const [member, value] of Object.entries(body.request_summary)) {
-      // The locator itself is recorded without what may be secret in it, and so perhaps not at all.
-      if (member === "artifact_locator_present") continue;
-      const summary = { ...body.request_summary, [member]: typeof value === "number" ? value + 1 : `not ${value}` };
-      expect(answerDifferences({ ...body, request_summary: summary }, record)).toEqual([`request_summary.${member}`]);
-    }
-    const { purpose: _, ...silent } = record.request as Record<string, unknown>;
-    const another = { ...body, request_summary: { ...body.request_summary, purpose: "another" } };
-    expect(answerDifferences(another, { ...record, request: silent as typeof record.request })).toEqual([
-      "request_summary.purpose",
-    ]);
     const foreign = members[route] === "registration" ? "ingestion" : "registration";
     expect(answerDifferences({ ...body, [foreign]: { accepted: true } }, record)).toEqual([foreign]);
-    // The other routes take retries, whose subject and source may be others.
-    const caller = { ...body.caller, subject: "another", auth_source: "session_token" };
-    expect(answerDifferences({ ...body, caller }, record)).toEqual(
-      members[route] === "decision" ? ["caller.subject", "caller.auth_source"] : [],
-    );
+    const { purpose: _, ...silent } = record.request as Record<string, unknown>;
+    const without = { ...record, request: silent as typeof record.request };
+    expect(answerDifferences(body, without)).toEqual(["request_summary.purpose"]);
+    if (body.execution === undefined) return;
+    const execution = { ...body.execution, key_transport: { mode: "authorized_key_release" } };
+    expect(answerDifferences({ ...body, execution }, record)).toEqual(["execution.key_transport"]);
   });
 
   test("has a COSE receipt beside all that a full one has, if the caller says so", async () => {
@@ -142,8 +111,7 @@ test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refuse
 
 test("the command checks the answer too, and says so where it cannot", async () => {
   const { body, receipt } = await ask("protection-plan");
-  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
-  const vkey = key === undefined ? "" : formatVerifierKey(given(receipt).log_origin, key.publicKey);
+  const vkey = logKeyOf(keyFile, given(receipt).log_origin);
   const verify = async (content: unknown) => {
     const file = join(gateway.dataDir, "answer.json");
     writeFileSync(file, JSON.stringify(content));

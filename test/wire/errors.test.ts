@@ -182,45 +182,13 @@ describe.each([
     });
   });
 
-  test.each<[string, Record<string, unknown>, string[]]>([
-    ["a long attribute key", { attributes: { ["k".repeat(129)]: "v" } }, ["attributes[0].key"]],
-    [
-      "several at once",
-      { workload: { application: "", component: "c".repeat(257) }, purpose: "p".repeat(1025) },
-      ["workload.application", "workload.component", "purpose"],
-    ],
-  ])("400 for %s, with every path", async (_name, members, fields) => {
-    const refused = await call({ members });
-    expect(refused).toMatchObject({ status: status(400), code: "invalid_argument", reason: "invalid_request" });
-    expect([...refused.fields].sort()).toEqual([...fields].sort());
-  });
-
-  test("413 for a body that is too large", async () => {
-    const refused = await call({ members: { labels: Array(64).fill("x".repeat(100)) } });
-    expect(refused).toMatchObject({ status: status(413), code: "resource_exhausted", reason: "body_too_large" });
-  });
-
-  test("503 where the store is down, and 504 where the caller cannot wait for it", async () => {
-    const patient = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
-    const own = gateway;
-    const ownSession = session;
-    const release = [lockStore(patient), lockStore(own)];
+  test("504 where the caller cannot wait for a store that is down", async () => {
+    const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+    database.exec("BEGIN IMMEDIATE");
     try {
       expect(await call({})).toMatchObject({ status: status(504), reason: "deadline_exceeded" });
-      gateway = patient;
-      session = await h2Connect(patient.url);
-      expect(await call({})).toMatchObject({
-        status: status(503),
-        code: "unavailable",
-        reason: "store_unavailable",
-        retryAfterSeconds: expect.any(Number),
-      });
     } finally {
-      for (const unlock of release) unlock();
-      if (session !== ownSession) await h2Close(session);
-      gateway = own;
-      session = ownSession;
-      await patient.stop();
+      database.close();
     }
   });
 
@@ -243,13 +211,6 @@ describe.each([
       expect((await refused(bad)).requestId).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/);
   });
 });
-
-/** Takes the store's lock from another connection, as a stuck process would. Returns how to let go. */
-function lockStore({ dataDir }: Gateway): () => void {
-  const database = new DatabaseSync(join(dataDir, "platform.db"));
-  database.exec("BEGIN IMMEDIATE");
-  return () => database.close();
-}
 
 describe("bodies", () => {
   const authorized = () => [`Authorization: Bearer ${token}`];
@@ -278,6 +239,9 @@ describe("bodies", () => {
   test("type before size before content", async () => {
     const wrongType = h1Request(post, [...authorized(), "Content-Type: text/plain", "Content-Length: 99999"]);
     expect(refusedOnRest(await h1Exchange(gateway.url, wrongType))).toMatchObject({ status: 415 });
+    const compressed = ["Content-Type: application/json", "Content-Encoding: gzip", "Content-Length: 2"];
+    const encoded = h1Request(post, [...authorized(), ...compressed], "{}");
+    expect(refusedOnRest(await h1Exchange(gateway.url, encoded))).toMatchObject({ status: 415 });
     const tooLarge = h1Request(post, [...authorized(), "Content-Type: application/json", "Content-Length: 99999"], "[");
     expect(refusedOnRest(await h1Exchange(gateway.url, tooLarge))).toMatchObject({ status: 413 });
   });
@@ -308,12 +272,6 @@ describe("bodies", () => {
     );
   });
 
-  test("504 where the caller's own deadline passes first", async () => {
-    const unfinished = { unfinished: true, body: frame(Buffer.alloc(1), 0, 9) };
-    const refused = refusedOnGrpc(await grpcCall({ ...unfinished, headers: { "grpc-timeout": "20m" } }));
-    expect(refused).toMatchObject({ code: "deadline_exceeded", reason: "deadline_exceeded" });
-  });
-
   test("a GET takes no body", async () => {
     const headers = [...authorized(), "Content-Type: application/json", "Content-Length: 2"];
     const answer = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers, "{}"));
@@ -334,6 +292,8 @@ describe("routes", () => {
     "/v1/sdk/session",
     "/livez",
     "/metrics",
+    ...["//", "/%", "/%ff", "/%00", "/v1/sdk/whoami%00", "/v1/sdk/%2e%2e/whoami", "/v1/sdk/whoami;a=b"],
+    ...["/__proto__", "/constructor/prototype", "/platform.sdk.v1.DiscoveryService/"],
   ])("404 for %s, with a token and without", async (path) => {
     for (const headers of [[], [`Authorization: Bearer ${token}`]]) {
       const answer = await h1Exchange(gateway.url, h1Request(`GET ${path}`, headers));
@@ -385,18 +345,4 @@ describe("what costs the service more than its caller", () => {
       }
     },
   );
-
-  test("many faults are answered with some of them", async () => {
-    const url = `${gateway.url}/v1/sdk/artifact-register`;
-    const many = await rest(url, { token, body: `{"labels":[${"1,".repeat(100_000)}1]}` });
-    expect(many.body.error.violations[0]).toEqual({
-      field: "labels",
-      rule: "repeated.max_items",
-      message: "must have at most 64 items",
-    });
-    const unknown = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`k${i}`, 1]));
-    expect((await rest(url, { token, body: unknown })).body.error.violations).toHaveLength(32);
-    const labels = Array.from({ length: 60 }, () => "\0");
-    expect((await rest(url, { token, body: { labels } })).body.error.violations).toHaveLength(32);
-  });
 });

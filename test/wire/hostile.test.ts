@@ -18,7 +18,7 @@ import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { type RunningService, serviceSettings, startLimitedService, startService } from "../harness/process.ts";
+import { type RunningService, serviceSettings, startLimitedService } from "../harness/process.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
@@ -97,25 +97,11 @@ const withMember = (text: string) => `${JSON.stringify(planBody).slice(0, -1)},$
 describe("JSON", () => {
   test.each<[string, string | Buffer]>([
     ["nothing", ""],
-    ["half of a request", JSON.stringify(planBody).slice(0, 40)],
-    ["an exponent beyond numbers", '{"content_size_bytes":1e999}'],
     ["a long number", `{"content_size_bytes":${"9".repeat(100_000)}}`],
     ["deep arrays, closed", "[".repeat(100_000) + "]".repeat(100_000)],
     ["deep objects, closed", `${'{"workload":'.repeat(20_000)}1${"}".repeat(20_000)}`],
     ["a deep attribute", withMember(`"attributes2":${"[".repeat(50_000)}${"]".repeat(50_000)}`)],
-    ["a member twice, once escaped", withMember('"\\u006fperation":"protect"')],
-    ["an attribute twice, once escaped", '{"attributes":{"a":"1","\\u0061":"2"}}'],
-    ["camel case", withMember('"contentDigest":"sha256:ab"')],
-    ["plaintext", withMember('"plaintext":"x"')],
-    ["a prototype", withMember('"__proto__":{"allow":true}')],
     ["many unknown members", `{${Array.from({ length: 20_000 }, (_, i) => `"m${i}":1`).join(",")}}`],
-    ["bytes that are not UTF-8", Buffer.from('{"purpose":"\xff\xfe"}', "latin1")],
-    ["overlong UTF-8", Buffer.from('{"purpose":"\xc0\xaf"}', "latin1")],
-    ["half a code point at the end", Buffer.from('{"purpose":"\xe2\x82', "latin1")],
-    ["a byte order mark", `\ufeff${JSON.stringify(planBody)}`],
-    ["UTF-16", Buffer.from(JSON.stringify(planBody), "utf16le")],
-    ["U+0000 in an attribute key", JSON.stringify({ ...planBody, attributes: { "a\0": "" } })],
-    ["a lone surrogate", JSON.stringify({ ...planBody, purpose: "\ud800" })],
   ])("%s is refused", async (_name, body) => {
     expect(refusedWith(await onRest(body))).toEqual(invalid);
     // As canonical protobuf JSON on Connect, which has another parser of messages.
@@ -198,26 +184,6 @@ describe("bodies", () => {
       expect(said).toMatch(/^8|grpc-status: 8/);
     },
   );
-
-  test.each([
-    ["not gzip", Buffer.from("plain")],
-    ["truncated", gzipSync(planBytes).subarray(0, -9)],
-    ["damaged", gzipSync(planBytes).fill(0xff, 12, 30)],
-    ["nothing", Buffer.alloc(0)],
-  ])("a compressed message that is %s is refused", async (_name, message) => {
-    const overGrpc = await onH2({ body: frame(message, 1), encoding: "gzip" });
-    expect(refusalInTrailers(overGrpc.trailers)).toMatchObject({ reason: "invalid_request" });
-    const overConnect = await onRest(message, "application/proto", plan.rpcPath, ["Content-Encoding: gzip"]);
-    expect(overConnect?.status).toBe(400);
-  });
-
-  test("encodings that are not spoken are refused", async () => {
-    const overRest = await onRest(zipped, "application/json", plan.restPath, ["Content-Encoding: gzip"]);
-    expect(refusedWith(overRest)).toMatchObject({ status: 415 });
-    expect((await onRest("{}", "application/json", plan.rpcPath, ["Content-Encoding: zstd"]))?.status).toBe(501);
-    const overGrpc = await onH2({ body: frame(planBytes, 1), encoding: "zstd" });
-    expect(refusalInTrailers(overGrpc.trailers)).toMatchObject({ reason: "unsupported_encoding" });
-  });
 });
 
 /** Sends one call to protection-plan on an HTTP/2 session of its own. */
@@ -248,11 +214,6 @@ describe("protobuf", () => {
     ["100,000 open groups", groups(100_000)],
     ["100,000 groups", Buffer.concat([groups(60_000), Buffer.alloc(120_000, Buffer.from([0xfc, 0x3f]))])],
     ["messages in messages", nested(60)],
-    ["a packed list where none is", Buffer.from([0x0a, 0x03, 1, 2, 3])],
-    ["a string as a number", Buffer.from([0x28, 0x01])],
-    ["a map entry without key", Buffer.from([0x4a, 0x00])],
-    ["field 2^29-1", Buffer.from([0xf8, 0xff, 0xff, 0xff, 0x0f, 0x01])],
-    ["field 2^29", Buffer.from([0x80, 0x80, 0x80, 0x80, 0x10, 0x01])],
   ])("%s is answered", async (_name, message) => {
     const { trailers } = await onH2({ body: frame(message) });
     expect(refusalInTrailers(trailers)).toMatchObject({ reason: "invalid_request" });
@@ -370,22 +331,6 @@ describe("HTTP/1.1", () => {
   });
 
   test.each([
-    "//",
-    "/%",
-    "/%ff",
-    "/%00",
-    "/v1/sdk/whoami%00",
-    "/v1/sdk/%2e%2e/whoami",
-    "/v1/sdk/whoami;a=b",
-    "/__proto__",
-    "/constructor/prototype",
-    "/platform.sdk.v1.DiscoveryService/",
-  ])("the target %s is no route", async (target) => {
-    const answer = await h1Exchange(service.url, h1Request(`GET ${target}`, [authorization()]));
-    expect(refusedWith(answer)).toMatchObject({ status: 404, reason: "no_route" });
-  });
-
-  test.each([
     ["two content types", [json, "Content-Type: text/plain"]],
     ["two content types alike", [json, json]],
     ["a transfer coding below chunked", [json, "Transfer-Encoding: gzip, chunked"]],
@@ -429,17 +374,6 @@ describe("HTTP/1.1", () => {
       const lines = [`POST ${path} ${version}`, ...headers, authorization(), json, "Content-Length: 2", "", "{}"];
       expect(refusedWith(await h1Exchange(service.url, lines.join("\r\n")))).toEqual(invalid);
     }
-  });
-
-  test("500 connections that come and go", async () => {
-    await Promise.all(
-      Array.from({ length: 500 }, async (_, i) => {
-        const connection = await h1Connect(service.url);
-        if (i % 3 === 1) connection.write("GET /v1/sdk/whoami HTTP/1.1\r\n");
-        if (i % 3 === 2) connection.write("PRI * ");
-        connection.destroy();
-      }),
-    );
   });
 });
 
@@ -513,14 +447,6 @@ describe("HTTP/2", () => {
     await connection.closed;
   });
 
-  test("a caller without window that asks again and again is held to its streams", async () => {
-    // SETTINGS_INITIAL_WINDOW_SIZE 0: no answer's body can leave.
-    const noWindow = h2Frame(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]));
-    const connection = await raw([noWindow, ...Array.from({ length: 1_000 }, (_, i) => headers(2 * i + 1))]);
-    expect((await rest(`${service.url}/v1/sdk/whoami`, { token })).status).toBe(200);
-    connection.destroy();
-  });
-
   test("more streams than allowed are served in turn", async () => {
     const session = await h2Connect(service.url);
     const headers = { "content-type": "application/grpc", authorization: `Bearer ${token}` };
@@ -545,27 +471,6 @@ describe("HTTP/2", () => {
     expect(body).toMatchObject({ status: "error", error: { request_id: answer["x-request-id"] } });
     await h2Close(session);
   });
-
-  test("callers that hang up in the middle of their calls", async () => {
-    await Promise.all(
-      Array.from({ length: 50 }, async (_, i) => {
-        const session = await h2Connect(service.url);
-        const calls = Array.from({ length: 5 }, () =>
-          h2Call(session, {
-            path: plan.rpcPath,
-            headers: {
-              "content-type": i % 2 === 0 ? "application/grpc" : "Application/grpc",
-              authorization: `Bearer ${token}`,
-            },
-            body: frame(planBytes),
-            unfinished: i % 3 === 0,
-          }),
-        );
-        session.destroy();
-        await Promise.all(calls);
-      }),
-    );
-  });
 });
 
 describe("in the end", () => {
@@ -585,16 +490,5 @@ describe("in the end", () => {
   test("memory is what it was", async () => {
     process.stdout.write(`resident: ${baselineBytes >> 20} MiB at first, ${service.residentBytes() >> 20} MiB now\n`);
     await expect.poll(() => service.residentBytes() - baselineBytes, { timeout: 10_000 }).toBeLessThan(192 * mebibyte);
-  });
-
-  test("the process stops when it is told to, and waits for nothing", async () => {
-    const own = service;
-    service = await startService(directory, serviceSettings(directory, issuer.url));
-    seenLines = 0;
-    const stoppedAt = performance.now();
-    own.child.kill("SIGTERM");
-    expect(await own.ended).toEqual({ code: 0, signal: null });
-    // Calls in flight would have ten seconds.
-    expect(performance.now() - stoppedAt).toBeLessThan(8_000);
   });
 });

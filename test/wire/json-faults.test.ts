@@ -60,14 +60,6 @@ describe("the JSON routes name every fault, in the order of the body", () => {
       ],
     ],
     [
-      "a member of the wrong type, for that alone",
-      '{"operation":"protect","workload":[],"resource":{"kind":1}}',
-      [
-        ["workload", "json.type"],
-        ["resource.kind", "json.type"],
-      ],
-    ],
-    [
       "members given twice, in a message, within another and in a map",
       '{"operation":"protect","purpose":"a","workload":{"application":"a","application":"b"},"purp\\u006fse":"b",' +
         '"attributes":{"x":"1","y":"2","y":"3"},"resource":{"kind":""}}',
@@ -76,16 +68,6 @@ describe("the JSON routes name every fault, in the order of the body", () => {
         ["workload.application", "json.duplicate_member"],
         ["attributes[1].key", "json.duplicate_member"],
         ["resource.kind", "string.min_len"],
-      ],
-    ],
-    [
-      "too many items beside what is missing",
-      `{"labels":[${'"a",'.repeat(64)}"a"]}`,
-      [
-        ["labels", "repeated.max_items"],
-        ["operation", "required"],
-        ["workload", "required"],
-        ["resource", "required"],
       ],
     ],
     [
@@ -152,17 +134,5 @@ describe("canonical JSON is refused with the same details", () => {
     const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
     const { message } = (await response.json()) as { message: string };
     expect([response.status, message]).toEqual([400, "message is not base64"]);
-  });
-
-  test("numbers are taken where canonical JSON has them: enumerations, and 64-bit integers as text", async () => {
-    const body = { workload: { application: "a" }, resource: { kind: "k" }, contentSizeBytes: "12" };
-    const response = await fetch(`${gateway.url}/platform.sdk.v1.ProtectionService/PlanProtection`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      body: JSON.stringify({ operation: 1, ...body }),
-    });
-    expect(response.status).toBe(200);
-    await response.arrayBuffer();
-    expect(await onConnect(JSON.stringify({ operation: 99, ...body }))).toEqual([["operation", "enum.defined_only"]]);
   });
 });

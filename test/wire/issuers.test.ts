@@ -5,18 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { sampleCalls } from "../../dev/requests.ts";
-import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../harness/issuer.ts";
 import { listenOnLoopback } from "../harness/loopback.ts";
-import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 
 // One key id for all, so that only the issuer tells them apart.
 const keys = [1, 2, 3].map(() => newTestKey("ES256", "key-1")) as [TestKey, TestKey, TestKey];
 const tenants = ["acme", "umbrella", "initech"] as const;
-const bodyOf = (path: string) => sampleCalls().find(({ route }) => route === path)?.body;
 const scope = "platform-api.access policy.read evidence.write";
 
 let folder: string;
@@ -60,51 +56,6 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("with one down and one rotating under load, the callers of the others notice nothing", async () => {
-  await start();
-  const [, down, rotating] = issuers;
-  const errors = { acme: 0, umbrella: 0, initech: 0 };
-  const calls = { acme: 0, umbrella: 0, initech: 0 };
-  let isOver = false;
-  let signing = keys[2];
-  let minted = 0;
-  // A token for each call: none of them is remembered.
-  const load = async (index: 0 | 1 | 2) => {
-    while (!isOver) {
-      const tenant = tenants[index];
-      const claims = { jti: `token-${minted++}` };
-      const token = index === 2 ? tokenOf(2, claims, signing) : tokenOf(index, claims);
-      const { status } = await rest(`${gateway.url}/v1/sdk/protection-plan`, {
-        token,
-        body: bodyOf("/v1/sdk/protection-plan"),
-      });
-      calls[tenant] += 1;
-      if (status !== 200) errors[tenant] += 1;
-    }
-  };
-  const loads = [load(0), load(0), load(1), load(2)];
-  const everybodyCalls = async (times: number) => {
-    const before = { ...calls };
-    await expect
-      .poll(() => tenants.every((tenant) => calls[tenant] - before[tenant] >= times), { timeout: 30_000 })
-      .toBe(true);
-  };
-  await everybodyCalls(5);
-  await down.stop();
-  for (const kid of ["key-2", "key-3"]) {
-    const next = newTestKey("ES256", kid);
-    rotating.keys = [next.publicJwk, signing.publicJwk];
-    signing = next;
-    await everybodyCalls(10);
-  }
-  // Keys that cannot be looked up, at the one that is down: its own callers' trouble.
-  for (let i = 0; i < 5; i++) expect(await statusOf(tokenOf(1, {}, { ...keys[1], kid: `invented-${i}` }))).toBe(503);
-  await everybodyCalls(10);
-  isOver = true;
-  await Promise.all(loads);
-  expect(errors).toEqual({ acme: 0, umbrella: 0, initech: 0 });
-}, 90_000);
-
 test("one that is down from the start is named, and the service is ready for the others' tenants", async () => {
   await issuers[1].stop();
   gateway = await startGateway({ env: { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file } });
@@ -130,20 +81,6 @@ test("a caller sees its own issuer and no other", async () => {
       });
     }
   }
-});
-
-test("principals of one name, of two issuers, are two: each within its tenant", async () => {
-  await start();
-  const headers = { "idempotency-key": "the-same" };
-  const route = `${gateway.url}/v1/sdk/evidence`;
-  const [first, second] = [tokenOf(0), tokenOf(1)];
-  const one = await rest(route, { token: first, body: bodyOf("/v1/sdk/evidence"), headers });
-  const other = { ...(bodyOf("/v1/sdk/evidence") as object), outcome: "another" };
-  const two = await rest(route, { token: second, body: other, headers });
-  expect([one.status, two.status]).toEqual([200, 200]);
-  const named = ({ body }: typeof one) => [body.caller.principal_id, body.caller.subject];
-  expect(named(one)).toEqual(named(two));
-  expect(one.body.ingestion.receipt.log_origin).not.toBe(two.body.ingestion.receipt.log_origin);
 });
 
 test("a token for another issuer's tenant is refused, and the log and the metrics name the issuer", async () => {
@@ -200,60 +137,6 @@ describe("the file", () => {
     expect(metrics).toContain(`svc_issuer_keys_fetched_timestamp_seconds{issuer="${issuers[2].url}"}`);
     expect(metrics).not.toContain(`svc_issuer_keys_fetched_timestamp_seconds{issuer="${issuers[0].url}"}`);
   });
-});
-
-describe("of another issuer's tenant", () => {
-  const delegating = `${scope} keys.use decisions.delegate`;
-  const described = { workload: { application: "a" }, resource: { kind: "file", id: "1" } };
-  const question = {
-    subject: { type: "user", id: "alice" },
-    action: { name: "access" },
-    resource: { type: "file", id: "1" },
-  };
-  const questions = [
-    ["/access/v1/evaluation", question],
-    ["/access/v1/evaluations", { evaluations: [question, { ...question, subject: { type: "user", id: "bob" } }] }],
-    ["/access/v1/search/action", { subject: question.subject, resource: question.resource }],
-  ] as const;
-  const calls = [
-    ...questions,
-    ["/v1/bulk/policy-resolutions", { items: [{ operation: "access", ...described }] }],
-    ["/v1/bulk/evidence", { items: [{ idempotency_key: "k", event: { event_type: "protect", ...described } }] }],
-  ] as const;
-
-  test("no enforcement point asks for a subject, and no caller asks or records many at once, on any protocol", async () => {
-    await start({ SVC_AUTHZEN: "on", SVC_BULK: "on" });
-    const authorization = (token: string) => ({ authorization: `Bearer ${token}` });
-    for (const client of wireClients(gateway.url)) {
-      for (const [path, body] of calls) {
-        const what = `${client.name} ${path}`;
-        const ask = (headers: Record<string, string>) => {
-          const method = methodOn(path);
-          return client.call(method, requestFromRest(method, body), headers);
-        };
-        const own = tokenOf(1, { scope: delegating });
-        expect(await ask(authorization(own)), what).toHaveProperty("answer");
-        // Signed by who may speak for another tenant, and by who may speak for this one but in that one's name.
-        for (const [issuer, key] of [
-          [0, keys[0]],
-          [2, keys[2]],
-          [1, keys[0]],
-        ] as const) {
-          const foreign = tokenOf(issuer, { scope: delegating, tenant_id: "umbrella", jti: what }, key);
-          expect(await ask(authorization(foreign)), what).toMatchObject({ refusal: { reason: "invalid_token" } });
-        }
-        const named = await ask({ ...authorization(own), "x-svc-tenant-id": "acme" });
-        expect(named, what).toMatchObject({ refusal: { reason: "tenant_mismatch" } });
-      }
-      client.close();
-    }
-    // Whatever was tried for it by others, the tenant that was named has no record of any of it.
-    const first = await rest(`${gateway.url}/v1/sdk/policy-resolve`, {
-      token: tokenOf(0),
-      body: { operation: "access", ...described },
-    });
-    expect(first.body.decision.receipt.leaf_index).toBe(1);
-  }, 60_000);
 });
 
 describe("an issuer beside the others", () => {

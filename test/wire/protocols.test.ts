@@ -6,9 +6,16 @@ import { type Outcome, wireClients } from "../harness/clients.ts";
 import { draws } from "../harness/draws.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { requestOf } from "../harness/generate.ts";
-import { methodOn, requestFromRest, type WireMethod, wireMethods } from "../harness/methods.ts";
+import {
+  authzenMethods,
+  bulkMethods,
+  methodOn,
+  requestFromRest,
+  type WireMethod,
+  wireMethods,
+} from "../harness/methods.ts";
 
-const gateway = await gatewayForFile();
+const gateway = await gatewayForFile({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } });
 const token = await gateway.token();
 const clients = wireClients(gateway.url);
 afterAll(() => {
@@ -50,6 +57,8 @@ async function expectSame(method: WireMethod, request: Message, headers?: Record
   return rest.outcome;
 }
 
+const everyMethod = [...wireMethods, ...bulkMethods, ...authzenMethods];
+
 /** Paths of the broken members. */
 function fieldsOf(outcome: Outcome): string[] {
   return "refusal" in outcome ? [...outcome.refusal.fields] : [];
@@ -83,7 +92,7 @@ describe("the same on REST, Connect in JSON and binary, gRPC-Web, gRPC, and gRPC
     ["bad credentials", { authorization: "Bearer x" }, "invalid_token"],
     ["another tenant", { "x-svc-tenant-id": "tenant-b" }, "tenant_mismatch"],
   ])("%s", async (_name, headers, reason) => {
-    for (const method of wireMethods) {
+    for (const method of everyMethod) {
       const outcome = await expectSame(method, create(method.desc.input), headers);
       expect(outcome).toMatchObject({ refusal: { reason } });
     }
@@ -91,7 +100,7 @@ describe("the same on REST, Connect in JSON and binary, gRPC-Web, gRPC, and gRPC
 
   test("a missing scope", async () => {
     const authorization = `Bearer ${await gateway.token({ scope: "policy.read" })}`;
-    for (const method of wireMethods) {
+    for (const method of everyMethod) {
       const outcome = await expectSame(method, create(method.desc.input), { authorization });
       expect(outcome).toMatchObject({ refusal: { reason: "missing_scope" } });
     }

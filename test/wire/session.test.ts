@@ -103,23 +103,6 @@ describe("where they are", () => {
       "client_secret",
     ]);
     expect(JSON.stringify([answer.body, again.body])).not.toContain("very-secret");
-  });
-
-  test("it is in no document, and no discovery", async () => {
-    const token = await gateway.token();
-    const texts = await Promise.all(
-      ["/openapi.json", "/v1/sdk/capabilities", "/v1/sdk/bootstrap"].map(async (path) =>
-        (await fetch(gateway.url + path, { headers: { authorization: `Bearer ${token}` } })).text(),
-      ),
-    );
-    for (const text of texts) {
-      expect(text).toMatch(/^\{/);
-      expect(text.toLowerCase()).not.toContain("/session");
-      expect(text).not.toContain("CreateSession");
-    }
-    const { paths, tags } = JSON.parse(texts[0] as string);
-    expect(Object.keys(paths)).toHaveLength(8);
-    expect(JSON.stringify(tags).toLowerCase()).not.toContain("session");
     const get = await rest(gateway.url + sessionRestPath, { method: "GET" });
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
   });

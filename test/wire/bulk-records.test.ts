@@ -96,11 +96,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
         [itemOf("a", ""), "idempotency_key"],
         [itemOf("a", "two words"), "idempotency_key"],
         [itemOf("a", "x".repeat(129)), "idempotency_key"],
-        [{ idempotency_key: "k" }, member],
-        [itemOf("a", "k", { workload: { application: "" } }), `${member}.workload.application`],
-        [itemOf("a", "k", { plaintext: "secret" }), `${member}.plaintext`],
         [{ ...itemOf("a"), plaintext: "secret" }, "plaintext"],
-        [itemOf("a", "k", { occurred_at: "now" }), `${member}.occurred_at`],
       ] as const;
       const answer = await ask([itemOf("first"), ...bad.map(([item]) => item), itemOf("last")]);
       expect(outcomes(answer)).toEqual(["answered", ...bad.map(() => "refused"), "answered"]);

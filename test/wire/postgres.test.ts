@@ -25,17 +25,6 @@ afterAll(async () => {
   await server.stop();
 });
 
-test("a retry gets the first answer, receipt included", async () => {
-  const call = sampleCalls().find(({ route }) => route.endsWith("evidence"));
-  const request = { token, body: call?.body, headers: { "idempotency-key": "one" } };
-  const [first, second] = [
-    await rest(`${gateway.url}/v1/sdk/evidence`, request),
-    await rest(`${gateway.url}/v1/sdk/evidence`, request),
-  ];
-  expect(first.status).toBe(200);
-  expect(second.body.ingestion).toEqual(first.body.ingestion);
-});
-
 test("many bulk calls of one tenant at once are all answered, or refused, and another tenant is served meanwhile", {
   timeout: 120_000,
 }, async () => {

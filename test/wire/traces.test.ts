@@ -2,7 +2,6 @@
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
@@ -170,17 +169,8 @@ describe("with the defaults", () => {
     );
   });
 
-  const refusals = [
-    { what: "without a token", headers: {}, reason: "missing_token", status: 401, grpc: "UNAUTHENTICATED" },
-    {
-      what: "with a bad one",
-      headers: { authorization: "Bearer x" },
-      reason: "invalid_token",
-      status: 401,
-      grpc: "UNAUTHENTICATED",
-    },
-  ];
-  test.each(refusals)("a call $what is traced on every protocol", async ({ headers, reason, status, grpc }) => {
+  test("a call that is refused is traced on every protocol", async () => {
+    const [headers, reason, status, grpc] = [{ authorization: "Bearer x" }, "invalid_token", 401, "UNAUTHENTICATED"];
     for (const client of wireClients(gateway.url)) {
       const { id, traceparent } = context();
       await client.call(plan, requestFromRest(plan, planCall), { ...headers, traceparent });
@@ -231,33 +221,20 @@ describe("with the defaults", () => {
   });
 
   test("trace context that is malformed is passed over, and the call is answered", async () => {
-    const hexDigit = fc.constantFrom(..."0123456789abcdef");
-    const digits = (length: number) => fc.string({ unit: hexDigit, minLength: length, maxLength: length });
-    const wellFormed = fc
-      .tuple(digits(2), digits(32), digits(16), digits(2))
-      .filter(([version, trace, span]) => version !== "ff" && !/^0+$/.test(trace) && !/^0+$/.test(span));
-    const anything = fc.oneof(
-      fc.string({
-        maxLength: 200,
-        unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
-      }),
-      fc.constantFrom(
-        ...[sampled.toUpperCase(), `${sampled}-more`, sampled.slice(1), `ff${sampled.slice(2)}`, `0${sampled}`],
-        ...[`00-${"0".repeat(32)}-${parentId}-01`, `00-${traceId}-${"0".repeat(16)}-01`, `${sampled}, ${sampled}`, "-"],
-        ...["", "x".repeat(8000)],
-      ),
-      wellFormed.map((parts) => parts.join("-").slice(0, -1)),
-    );
+    const malformed = [
+      ...[sampled.toUpperCase(), `${sampled}-more`, sampled.slice(1), sampled.slice(0, -1), `ff${sampled.slice(2)}`],
+      ...[`00-${"0".repeat(32)}-${parentId}-01`, `00-${traceId}-${"0".repeat(16)}-01`, `${sampled}, ${sampled}`],
+      ...[`0${sampled}`, "-", "", "x".repeat(8000)],
+    ];
     const before = receiver.spans.length;
-    await fc.assert(
-      fc.asyncProperty(anything, fc.string({ maxLength: 600, unit: hexDigit }), async (traceparent, tracestate) => {
-        const answer = await rest(`${gateway.url}/v1/sdk/whoami`, { token, headers: { traceparent, tracestate } });
-        expect(answer.status).toBe(200);
-      }),
-      { numRuns: 60, endOnFailure: true },
-    );
-    await expect.poll(() => receiver.spans.length - before, patience).toBeGreaterThan(60);
-    for (const span of receiver.spans.slice(before).filter(({ kind }) => kind === "SPAN_KIND_SERVER"))
+    for (const traceparent of malformed) {
+      const headers = { traceparent, tracestate: "0123456789abcdef".repeat(40) };
+      expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token, headers })).status).toBe(200);
+    }
+    const isServer = ({ kind }: ReceivedSpan) => kind === "SPAN_KIND_SERVER";
+    const own = () => receiver.spans.slice(before).filter(isServer);
+    await expect.poll(() => own().length, patience).toBe(malformed.length);
+    for (const span of own())
       expect(span).toMatchObject({
         parentSpanId: "",
         traceState: "",

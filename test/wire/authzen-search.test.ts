@@ -4,35 +4,22 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type DescMethodUnary, fromJson } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
-import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/files/key-file.ts";
-import { searches } from "../fixtures/authzen-pairs.ts";
-import { wireClients } from "../harness/clients.ts";
-import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { searches as pairsOfSearches } from "../fixtures/authzen-pairs.ts";
+import { ordinaryScopes, record, startAuthzen, user } from "../harness/authzen.ts";
+import { type Gateway, type RestAnswer, rest } from "../harness/gateway.ts";
+import { logKeyOf, recordIn } from "../harness/ledger.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
 type Any = RestAnswer["body"];
 
-const policies = join(import.meta.dirname, "../fixtures/authzen");
-const own = defaultClient().scopes;
-
 let gateway: Gateway;
 let token: string;
 
-/** Serves enforcement points under these policies. */
-const serve = (directory: string, env: Record<string, string> = {}) =>
-  startGateway({
-    env: { SVC_POLICY_DIR: directory, SVC_AUTHZEN: "on", ...env },
-    issuer: { clients: [{ ...defaultClient(), scopes: [...own, "decisions.delegate"] }] },
-  });
-
 beforeAll(async () => {
-  gateway = await serve(policies);
+  gateway = await startAuthzen();
   token = await gateway.token();
 }, 60_000);
 afterAll(() => gateway.stop());
@@ -41,8 +28,6 @@ const search = (searched: string, body: object | string, options: object = {}): 
   rest(`${gateway.url}/access/v1/search/${searched}`, { token, body, ...options });
 const ask = (body: object): Promise<RestAnswer> => rest(`${gateway.url}/access/v1/evaluation`, { token, body });
 
-const user = (id: string, properties?: object) => ({ type: "user", id, ...(properties && { properties }) });
-const record = (id: string, properties?: object) => ({ type: "record", id, ...(properties && { properties }) });
 const ids = ({ body }: RestAnswer): readonly string[] => body.results.map(({ id }: Any) => id);
 
 const people = ["carol", "bob", "alice", "mallory"].map((id) => ({ id }));
@@ -117,7 +102,7 @@ describe("subjects", () => {
   });
 
   test("the caller is found by its own rights, and no other subject without the scope", async () => {
-    const ordinary = await gateway.token({ scope: own.join(" ") });
+    const ordinary = await gateway.token({ scope: ordinaryScopes.join(" ") });
     const { body: who } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: ordinary });
     const self = { id: who.caller.principal_id };
     const asked = { ...readers, subject: { type: "principal" } };
@@ -194,10 +179,10 @@ describe("actions", () => {
 });
 
 test("every pair of the scenarios finds what it says", async () => {
-  const scenario = await serve(join(import.meta.dirname, "../fixtures/authzen-search"));
+  const scenario = await startAuthzen(join(import.meta.dirname, "../fixtures/authzen-search"));
   try {
     const token = await scenario.token();
-    for (const [searched, pairs] of Object.entries(searches)) {
+    for (const [searched, pairs] of Object.entries(pairsOfSearches)) {
       for (const { request, expected } of pairs) {
         const { body } = await rest(`${scenario.url}/access/v1/search/${searched}`, { token, body: request });
         expect({ request, results: body.results }).toEqual({ request, results: expected });
@@ -213,20 +198,19 @@ test("what is found is what an evaluation would permit, and recorded alike", asy
   const candidates = [{ id: "alice", properties: { groups: ["a", "b"] } }, { id: "carol" }, { id: "bob" }];
   const context = { purpose: "preview", workload: { application: "viewer" }, ip: "::1" };
   const { body } = await search("subject", { ...readers, context: { ...context, candidates } }, { headers });
-  const recordOf = ({ receipt }: Any) => JSON.parse(Buffer.from(receipt.record, "base64").toString("utf8"));
   for (const [at, { id, properties }] of candidates.entries()) {
     const { body: single } = await ask({ ...readers, subject: user(id, properties), context });
     const found = body.context.decisions[at];
     expect(found).toMatchObject({ decision: single.decision, id });
-    const { request, outcome, route, caller } = recordOf(found);
-    const expected = recordOf(single.context);
+    const { request, outcome, route, caller } = recordIn(found);
+    const expected = recordIn(single.context);
     expect({ request, outcome, route, caller }).toEqual({
       request: expected.request,
       outcome: expected.outcome,
       route: expected.route,
       caller: expected.caller,
     });
-    expect(recordOf(found).record_id).toBe(found.decision_id);
+    expect(recordIn(found).record_id).toBe(found.decision_id);
   }
   // One commit has all of them.
   const receipts = body.context.decisions.map(({ receipt }: Any) => receipt);
@@ -269,9 +253,7 @@ describe("an answer with its receipts", () => {
   async function answered(path: string, body: object): Promise<{ answer: Any; key: string }> {
     const { status, body: answer } = await rest(`${gateway.url}/access/v1/${path}`, { token, body, headers });
     expect(status).toBe(200);
-    const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
-    const { log_origin: origin } = receiptsIn(answer)[0];
-    return { answer, key: key === undefined ? "" : formatVerifierKey(origin, key.publicKey) };
+    return { answer, key: logKeyOf(join(gateway.dataDir, "ledger.key"), receiptsIn(answer)[0].log_origin) };
   }
 
   const receiptsIn = (value: Any): Any[] =>
@@ -435,19 +417,14 @@ const withCandidates = (...candidates: readonly unknown[]) => ({ context: { cand
 test.each<readonly [string, object, readonly string[]]>([
   ["no context", { context: undefined }, ["context.candidates"]],
   ["no candidates", { context: { time: "now" } }, ["context.candidates"]],
-  ["candidates that are null", { context: { candidates: null } }, ["context.candidates"]],
   ["candidates that are no list", { context: { candidates: { id: "alice" } } }, ["context.candidates"]],
   ["too many", { context: { candidates: many(1_001) } }, ["context.candidates"]],
   ["one that is none", withCandidates({ id: "a" }, "alice"), [at(1)]],
-  ["one that is null", withCandidates(null), [at(0)]],
-  ["one that is a list", withCandidates([]), [at(0)]],
   ["one without an id", withCandidates({ id: "a" }, {}), [at(1, ".id")]],
   ["one with an empty id", withCandidates({ id: "" }), [at(0, ".id")]],
-  ["one with an id that is none", withCandidates({ id: 7 }), [at(0, ".id")]],
   ["one with a long id", withCandidates({ id: "a".repeat(257) }), [at(0, ".id")]],
   ["one twice", withCandidates({ id: "a" }, { id: "b" }, { id: "a", properties: { x: 1 } }), [at(2, ".id")]],
   ["one of another type", withCandidates({ id: "a" }, { type: "other", id: "b" }), [at(1, ".type")]],
-  ["one with a type that is none", withCandidates({ type: 7, id: "b" }), [at(0, ".type")]],
   ["one with properties that are no map", withCandidates({ id: "a", properties: [] }), [at(0, ".properties")]],
   [
     "one with a huge property",
@@ -457,19 +434,12 @@ test.each<readonly [string, object, readonly string[]]>([
   ["several wrong ones", withCandidates({ id: "a" }, 1, { id: "" }), [at(1), at(2, ".id")]],
   ["U+0000 in one", withCandidates({ id: "\0" }), ["context[0].value[0][0].value"]],
   ["no action", { action: undefined }, ["action"]],
-  ["an action without a name", { action: {} }, ["action.name"]],
   ["an unknown action", { action: { name: "fly" } }, ["action.name"]],
   ["a negative limit", { page: { limit: -1 } }, ["page.limit"]],
   ["a limit that is none", { page: { limit: "2" } }, ["page.limit"]],
-  ["a limit that is no whole number", { page: { limit: 1.5 } }, ["page.limit"]],
-  ["a page that is none", { page: "next" }, ["page"]],
-  ["a token that is none", { page: { token: 3 } }, ["page.token"]],
   ["a long token", { page: { token: "1".repeat(129) } }, ["page.token"]],
 ])("a search with %s is refused, for subjects as for resources", async (_name, change, fields) => {
-  for (const [searched, body] of [
-    ["subject", readers],
-    ["resource", readable],
-  ] as const) {
+  for (const [searched, body] of Object.entries({ subject: readers, resource: readable })) {
     const { status, body: answer } = await search(searched, { ...body, ...change });
     expect([status, answer.error?.reason], searched).toEqual([400, "invalid_request"]);
     expect(
@@ -479,76 +449,39 @@ test.each<readonly [string, object, readonly string[]]>([
   }
 });
 
-test.each<readonly [string, string, object, readonly string[]]>([
-  ["no subject", "subject", { ...readers, subject: undefined }, ["subject"]],
-  ["a subject without a type", "subject", { ...readers, subject: {} }, ["subject.type"]],
-  ["an empty type", "subject", { ...readers, subject: { type: "" } }, ["subject.type"]],
-  ["a resource without an id", "subject", { ...readers, resource: { type: "record" } }, ["resource.id"]],
-  [
-    "a candidate not in NFC",
-    "subject",
-    { ...readers, ...withCandidates({ id: "a" }, { id: "e\u0301ve" }) },
-    [at(1, ".id")],
-  ],
-  [
-    "a property with = of a candidate",
-    "subject",
-    { ...readers, ...withCandidates({ id: "a", properties: { "b=c": 1 } }) },
-    [at(0, ".properties[0].key")],
-  ],
+const searches = { subject: readers, resource: readable, action: { ...readable, resource: record("a") } };
+const spelled = (name: string, value: unknown) => withCandidates({ id: "a", properties: { [name]: value } });
+const actionNames = (...names: readonly string[]) => withCandidates(...names.map((name) => ({ name })));
+
+test.each<readonly [string, keyof typeof searches, object, string]>([
+  ["no subject", "subject", { subject: undefined }, "subject"],
+  ["a subject without a type", "subject", { subject: {} }, "subject.type"],
+  ["an empty type", "subject", { subject: { type: "" } }, "subject.type"],
+  ["a resource without an id", "subject", { resource: { type: "record" } }, "resource.id"],
+  ["a candidate not in NFC", "subject", withCandidates({ id: "a" }, { id: "e\u0301ve" }), at(1, ".id")],
+  ["a property with = of a candidate", "subject", spelled("b=c", 1), at(0, ".properties[0].key")],
   [
     "a property with = of all, which is said once",
     "subject",
-    { ...readers, subject: { type: "user", properties: { "b=c": 1 } } },
-    ["subject.properties[0].key"],
+    { subject: { type: "user", properties: { "b=c": 1 } } },
+    "subject.properties[0].key",
   ],
-  [
-    "labels of a candidate in a wrong form",
-    "resource",
-    { ...readable, ...withCandidates({ id: "a", properties: { labels: "x" } }) },
-    [at(0, ".properties.labels")],
-  ],
-  ["a subject without an id", "resource", { ...readable, subject: { type: "user" } }, ["subject.id"]],
-  ["a resource without a type", "resource", { ...readable, resource: { id: "a" } }, ["resource.type"]],
-  [
-    "an unknown action among candidates",
-    "action",
-    { ...readable, ...withCandidates({ name: "fly" }), resource: record("a") },
-    [at(0, ".name")],
-  ],
-  [
-    "an action without a name",
-    "action",
-    { ...readable, ...withCandidates({ id: "read" }), resource: record("a") },
-    [at(0, ".name")],
-  ],
-  [
-    "an action twice",
-    "action",
-    { ...readable, ...withCandidates({ name: "read" }, { name: "read" }), resource: record("a") },
-    [at(1, ".name")],
-  ],
+  ["labels of a candidate in a wrong form", "resource", spelled("labels", "x"), at(0, ".properties.labels")],
+  ["a subject without an id", "resource", { subject: { type: "user" } }, "subject.id"],
+  ["a resource without a type", "resource", { resource: { id: "a" } }, "resource.type"],
+  ["an unknown action among candidates", "action", actionNames("fly"), at(0, ".name")],
+  ["an action without a name", "action", withCandidates({ id: "read" }), at(0, ".name")],
+  ["an action twice", "action", actionNames("read", "read"), at(1, ".name")],
   [
     "parameters of an action that are too long",
     "action",
-    { ...readable, ...withCandidates({ name: "read", properties: { a: "b".repeat(1025) } }), resource: record("a") },
-    [at(0, ".properties[0].value")],
+    withCandidates({ name: "read", properties: { a: "b".repeat(1025) } }),
+    at(0, ".properties[0].value"),
   ],
-])("%s is refused", async (_name, searched, body, fields) => {
-  const { status, body: answer } = await search(searched, body);
+])("%s is refused", async (_name, searched, change, field) => {
+  const { status, body: answer } = await search(searched, { ...searches[searched], ...change });
   expect([status, answer.error?.reason]).toEqual([400, "invalid_request"]);
-  expect(answer.error.violations.map(({ field }: Any) => field)).toEqual(fields);
-});
-
-test("the refusal of a search without candidates says what is missing", async () => {
-  const { body } = await search("subject", { ...readers, context: undefined });
-  expect(body.error.violations).toEqual([
-    {
-      field: "context.candidates",
-      rule: "required",
-      message: "value is required: subjects are searched for among those that it names",
-    },
-  ]);
+  expect(answer.error.violations.map(({ field: named }: Any) => named)).toEqual([field]);
 });
 
 test("as many as may be are answered, and what they share makes them no more than a bulk call", async () => {
@@ -566,38 +499,4 @@ test("as many as may be are answered, and what they share makes them no more tha
   expect([all.status, all.body.error.violations[0].rule]).toEqual([400, "repeated.max_bytes"]);
   const some = await search("action", { ...actions, context: { candidates: [{ name: "read" }] } });
   expect([some.status, some.body.results]).toEqual([200, [{ name: "read" }]]);
-});
-
-test("no subject is searched for without the scope, nor in another tenant", async () => {
-  const without = await gateway.token({ scope: own.join(" ") });
-  const headers = { "x-svc-tenant-id": "tenant-b" };
-  for (const [searched, body] of [
-    ["subject", readers],
-    ["resource", readable],
-  ] as const) {
-    const refused = await search(searched, body, { token: without });
-    expect([refused.status, refused.body.error.missing_scopes]).toEqual([403, ["decisions.delegate"]]);
-    const foreign = await search(searched, body, { headers });
-    expect([foreign.status, foreign.body.error.reason]).toEqual([403, "tenant_mismatch"]);
-  }
-});
-
-test("the other protocols answer alike", async () => {
-  const { typeName, methods } = AuthorizationService;
-  for (const [name, body, restPath] of [
-    ["SearchSubjects", readers, "/access/v1/search/subject"],
-    ["SearchResources", readable, "/access/v1/search/resource"],
-    ["SearchActions", { subject: user("alice"), resource: record("a") }, "/access/v1/search/action"],
-  ] as const) {
-    const desc = methods.find((method) => method.name === name) as DescMethodUnary;
-    const method = { rpcPath: `/${typeName}/${name}`, restPath, verb: "POST" as const, desc };
-    const expected = await search(restPath.slice(restPath.lastIndexOf("/") + 1), { ...body, page: {} });
-    for (const client of wireClients(gateway.url)) {
-      const request = fromJson(desc.input, { ...body, page: {} } as Any);
-      const { answer } = (await client.call(method, request, { authorization: `Bearer ${token}` })) as Any;
-      const found = answer.results.map(({ id, name: action }: Any) => id ?? action);
-      expect(found, `${name} ${client.name}`).toEqual(expected.body.results.map((one: Any) => one.id ?? one.name));
-      client.close();
-    }
-  }
 });

@@ -258,37 +258,6 @@ describe.each(["planProtections", "planKeyAccesses", "registerArtifacts", "recor
       expect(files()).not.toContain("sealed-0");
     });
 
-    test("two are swapped", async () => {
-      const bulk = doctored(method, (items, asked, ask) =>
-        Promise.all(
-          items.map(async (item, i) => {
-            const other = { "cust-0": 1, "cust-1": 0 }[String(idOf(asked[i]))];
-            if (other === undefined) return item;
-            const its = await ask(changedRequest(asked[i] as Item, { resource: resourceOf(other) }));
-            return { ...its, idempotencyKey: item.idempotencyKey };
-          }),
-        ),
-      );
-      const results = await enforcer({ bulk }).protectMany(protecting(3));
-      expect(statusesOf(results)).toEqual(["rejected", "rejected", "fulfilled"]);
-    });
-
-    test("its answer was given to another before", async () => {
-      let first: Promise<Item> | undefined;
-      const bulk = doctored(method, (items, asked, ask) =>
-        Promise.all(
-          items.map(async (item, i) => {
-            if (idOf(asked[i]) === "cust-2") return item;
-            first ??= ask(changedRequest(asked[i] as Item, { resource: resourceOf(0) }));
-            return { ...(await first), idempotencyKey: item.idempotencyKey };
-          }),
-        ),
-      );
-      const results = await enforcer({ bulk }).protectMany(protecting(3));
-      expect(results[1]).toMatchObject(refused);
-      expect(results[2]?.status).toBe("fulfilled");
-    });
-
     test("the answer ends before it", async () => {
       const bulk = doctored(method, async (items, asked) => {
         const at = asked.findIndex((one) => idOf(one) === "cust-1");

@@ -97,6 +97,20 @@ describe("memory", () => {
     expect(budget.inFlightBytes).toBe(1_000_000);
   });
 
+  test("each tenant has half, callers without credentials an eighth in all, and an address of theirs a quarter of it", () => {
+    const budget = createBodyBudget({ maxBytes: 1000, addressOf });
+    const hold = (by: Call, address: string, bytes: number) => budget.lease(by, at(address)).holds(bytes);
+    const refused = expect.objectContaining({ reason: "overloaded" });
+    hold(call("a"), "", 500);
+    expect(() => hold(call("a"), "", 1)).toThrow(refused);
+    for (const address of ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]) {
+      expect(() => hold({} as Call, address, 32)).toThrow(refused);
+      hold({} as Call, address, 31);
+    }
+    expect(() => hold({} as Call, "192.0.2.5", 31)).toThrow(refused);
+    hold(call("b"), "", 376);
+  });
+
   test("whatever is taken and given back, no share is exceeded and nothing is lost", () => {
     const holder = fc.constantFrom<[Call, string]>(
       [call("a"), ""],

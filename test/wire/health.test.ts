@@ -88,25 +88,17 @@ describe("Watch", () => {
     onTestFinished(() => issuer.stop());
     issuer.answer = (_path, response) => response.writeHead(503).end();
     const watched = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
-    const seen: Status[] = [];
-    const reached = watchers(seen);
-    const stream = (async () => {
-      for await (const { status } of healthOf(watched.url).watch({ service: "" })) {
-        seen.push(status);
-        reached.notify();
-      }
-    })();
-    await reached.length(1);
-    expect(seen).toEqual([Status.NOT_SERVING]);
+    const watching = healthOf(watched.url).watch({ service: "" })[Symbol.asyncIterator]();
+    const next = async () => (await watching.next()).value?.status;
+    expect(await next()).toBe(Status.NOT_SERVING);
     expect(await healthOf(watched.url).check({ service: protectionService })).toMatchObject({
       status: Status.NOT_SERVING,
     });
     issuer.answer = undefined;
-    await reached.length(2);
-    expect(seen).toEqual([Status.NOT_SERVING, Status.SERVING]);
+    expect(await next()).toBe(Status.SERVING);
+    const last = next();
     expect(await watched.app.close()).toBe(true);
-    await stream;
-    expect(seen).toEqual([Status.NOT_SERVING, Status.SERVING, Status.NOT_SERVING]);
+    expect([await last, await next()]).toEqual([Status.NOT_SERVING, undefined]);
     await watched.issuer.stop();
   });
 
@@ -130,18 +122,3 @@ describe("Watch", () => {
     await expect(next).rejects.toMatchObject({ code: 1 });
   });
 });
-
-/** Lets a test wait until a list has grown. */
-function watchers(list: readonly unknown[]) {
-  let wake = () => {};
-  return {
-    notify: () => wake(),
-    async length(length: number): Promise<void> {
-      while (list.length < length) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    },
-  };
-}

@@ -1,7 +1,6 @@
 /** The life of the process: what it starts with, what it refuses to start with, and how it ends. */
 import { once } from "node:events";
 import { chmodSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import http2, { type ClientHttp2Session } from "node:http2";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -117,12 +116,12 @@ describe("starting", () => {
 
   test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])("is refused where the address of %s is taken", async (name) => {
     const holder = net.createServer().listen(0, "127.0.0.1");
-    await new Promise((resolve) => holder.once("listening", resolve));
+    await once(holder, "listening");
     const { port } = holder.address() as net.AddressInfo;
     const service = spawn({ ...settings, [name]: `127.0.0.1:${port}` });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toBe(`${name}: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
-    await new Promise((resolve) => holder.close(resolve));
+    holder.close();
   });
 });
 
@@ -244,10 +243,7 @@ describe("over TLS", () => {
     const service = await start(tlsSettings());
     const { hostname, port } = new URL(service.url);
     expect(service.url).toMatch(/^https:/);
-    const h2 = await new Promise<ClientHttp2Session>((resolve, reject) => {
-      const session = http2.connect(service.url, insecure);
-      session.once("error", reject).once("connect", () => resolve(session));
-    });
+    const h2 = await h2Connect(service.url, insecure);
     expect(h2.alpnProtocol).toBe("h2");
     const headers = { "content-type": "application/grpc", authorization: `Bearer ${token()}` };
     const answer = await h2Call(h2, { path: whoami.rpcPath, headers, body: frame(Buffer.alloc(0)) });
@@ -261,17 +257,17 @@ describe("over TLS", () => {
         ...(protocols !== undefined && { ALPNProtocols: protocols }),
       });
       sockets.push(socket);
-      await new Promise((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
+      await once(socket, "secureConnect");
       expect(socket.alpnProtocol).toBe(protocols === undefined ? false : "http/1.1");
       socket.write(h1Request(`GET ${whoami.restPath}`, [`Authorization: Bearer ${token()}`]));
-      const first = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
+      const [first] = await once(socket, "data");
       expect(first.toString("latin1")).toMatch(/^HTTP\/1\.1 200 /);
     }
     // One that never says anything, and one that says nothing after the handshake, hold nothing up either.
     const silent = await h1Connect(service.url);
     const shaken = tls.connect({ host: hostname, port: Number(port), ...insecure });
     sockets.push(shaken);
-    await new Promise((resolve) => shaken.once("secureConnect", resolve));
+    await once(shaken, "secureConnect");
     const stoppedAt = performance.now();
     service.child.kill("SIGTERM");
     expect(await service.ended).toEqual({ code: 0, signal: null });
@@ -284,15 +280,14 @@ describe("over TLS", () => {
   test("a protocol that is not spoken, an old version and plain text are turned away, and nothing else suffers", async () => {
     const service = await start(tlsSettings());
     const { hostname, port } = new URL(service.url);
-    const attempt = (options: tls.ConnectionOptions) =>
-      new Promise<string>((resolve) => {
-        const socket = tls.connect({ host: hostname, port: Number(port), ...insecure, ...options });
-        socket.once("secureConnect", () => {
-          socket.destroy();
-          resolve("connected");
-        });
-        socket.once("error", () => resolve("refused"));
-      });
+    const attempt = (options: tls.ConnectionOptions) => {
+      const socket = tls.connect({ host: hostname, port: Number(port), ...insecure, ...options });
+      const connected = once(socket, "secureConnect").finally(() => socket.destroy());
+      return connected.then(
+        () => "connected",
+        () => "refused",
+      );
+    };
     expect(await attempt({ ALPNProtocols: ["spdy/3"] })).toBe("refused");
     expect(await attempt({ minVersion: "TLSv1", maxVersion: "TLSv1.1", ciphers: "DEFAULT@SECLEVEL=0" })).toBe(
       "refused",

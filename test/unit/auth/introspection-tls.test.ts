@@ -7,11 +7,11 @@ import { text } from "node:stream/consumers";
 import { TLSSocket } from "node:tls";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
+import { createAuthority } from "../../harness/certificates.ts";
 import { folderForFile } from "../../harness/folder.ts";
 import { issuerEntry, sendJson } from "../../harness/issuer.ts";
 import { listenOnLoopback } from "../../harness/loopback.ts";
 import { claimsOf } from "../../harness/tokens.ts";
-import { newAuthority } from "../../harness/x509.ts";
 import { must } from "../domain/world.ts";
 import { authenticatorOf, bearer, manualTime, patient, refusalOf } from "./world.ts";
 
@@ -21,9 +21,9 @@ const put = (name: string, pem: string) => {
   writeFileSync(join(folder, name), pem);
   return join(folder, name);
 };
-const [authority, other] = [newAuthority("authority"), newAuthority("other")];
-const [own, client] = [authority.issue("issuer"), authority.issue("svc")];
-const [certificateFile, keyFile] = [put("client.crt", client.cert), put("client.key", client.key)];
+const [authority, other] = await Promise.all([createAuthority(folder, "authority"), createAuthority(folder, "other")]);
+const own = await authority.issue("issuer", undefined, "IP:127.0.0.1");
+const { certFile: certificateFile, keyFile } = await authority.issue("svc");
 const good = { active: true, ...claimsOf(issuer, Date.now(), { tenant_id: "umbrella" }) };
 
 let asked: { readonly subject: string | undefined; readonly form: URLSearchParams; readonly authorization: unknown }[];

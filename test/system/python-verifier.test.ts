@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import ranges from "../../clients/conformance/vectors/ranges.json" with { type: "json" };
 import type { JsonValue } from "../../src/base/json.ts";
 import type { PackLine } from "../../src/ledger/pack/format.ts";
 import { canonicalText } from "../../src/ledger/record/canonical.ts";
@@ -20,7 +21,6 @@ import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-lo
 import { changedLines, numbersFrom, otherValue } from "../unit/ledger/pack/mutations.ts";
 import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
 import { decision, evidence, registration } from "../unit/ledger/pack/records.ts";
-import { type RangeVector, rangeVectors } from "../unit/ledger/range-vectors.ts";
 
 const program = new URL("../../examples/verifier/verify.py", import.meta.url).pathname;
 /** Files of one run of Python. */
@@ -406,7 +406,13 @@ describe("receipts", () => {
 });
 
 describe("receipts of whole calls", () => {
-  const vectors = rangeVectors();
+  const vectors: readonly {
+    readonly name: string;
+    readonly answer: object;
+    readonly log_key: string;
+    readonly records?: readonly string[];
+    readonly refused?: string;
+  }[] = ranges.ranges;
 
   test("as every client takes them", async () => {
     const bare = vectors.filter(({ records }) => records === undefined);
@@ -433,7 +439,9 @@ describe("receipts of whole calls", () => {
   });
 
   test("and no change of any byte or member", async () => {
-    const { answer, log_key } = vectors.find(({ name }) => name.startsWith("leaves 2, 9, 17")) as RangeVector;
+    const { answer, log_key } = vectors.find(({ name }) =>
+      name.startsWith("leaves 2, 9, 17"),
+    ) as (typeof vectors)[number];
     const text = JSON.stringify(answer);
     const texts = [text];
     for (let place = 0; place < text.length; place++) {

@@ -1,4 +1,4 @@
-/** The TypeScript package's verifier, by Node and by WebCrypto, on the receipts that every language is held to. */
+/** The service's verifier, and the TypeScript package's by Node and by WebCrypto, on the receipts of every language. */
 import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
@@ -11,11 +11,20 @@ import {
   verifyReceipt,
 } from "../../../clients/typescript/src/receipts.ts";
 import { ReceiptSchema } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import { parseBase64 } from "../../../src/base/text-forms.ts";
+import { type GivenReceipt, verifyReceipt as verifyByService } from "../../../src/ledger/record/receipt.ts";
+import { verifyConsistency } from "../../../src/ledger/tlog/tree-verify.ts";
+import { parseTrustedKey } from "../../../src/ledger/tlog/trusted-key.ts";
 
 type Vector = (typeof vectors.receipts)[number];
 
 const verify = async ({ receipt, log_key }: Vector, key = log_key): Promise<VerifiedReceipt> =>
   verifyReceipt(fromJson(ReceiptSchema, receipt as JsonValue), key);
+const verifyInService = ({ receipt, log_key }: Vector) => {
+  const key = parseTrustedKey(log_key);
+  if (key === undefined) throw new Error("the key cannot be read");
+  return verifyByService(receipt as unknown as GivenReceipt, key);
+};
 const named = (name: string): Vector => vectors.receipts.find((each) => each.name === name) as Vector;
 const good = vectors.receipts.filter((each) => !("refused" in each));
 
@@ -23,10 +32,18 @@ test.each(vectors.receipts)("$name: $refused", async (vector) => {
   if ("refused" in vector) {
     // What is no receipt at all is refused before the verifier sees it.
     await expect(verify(vector)).rejects.toThrow();
+    expect(() => verifyInService(vector)).toThrow(expect.objectContaining({ name: "NoteError" }));
   } else {
-    const { record } = await verify(vector);
-    expect(record?.record_id).toBe("leaf" in vector.receipt ? vector.receipt.record_id : undefined);
+    for (const { record } of [await verify(vector), verifyInService(vector)])
+      expect(record?.record_id).toBe("leaf" in vector.receipt ? vector.receipt.record_id : undefined);
   }
+});
+
+test("every vector has a name of its own, and what must be refused is among them", () => {
+  const names = vectors.receipts.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  expect(names.length - good.length).toBeGreaterThan(50);
+  expect("refused" in named("a signature that stands twice")).toBe(true);
 });
 
 test("a browser, which has only WebCrypto, comes to the same results", async () => {
@@ -54,6 +71,9 @@ test("what a caller does with a verified root does not change what is verified l
 test("proofs of consistency show what they say", async () => {
   for (const { earlier, later, proof, continues: expected } of vectors.consistency) {
     const [first, second] = [await verify(named(earlier)), await verify(named(later))];
+    const hashes = proof.split("\n").flatMap((line) => (line === "" ? [] : [parseBase64(line) ?? new Uint8Array(0)]));
+    const [from, to] = [first, second].map(({ treeSize, root }) => ({ size: treeSize, root }));
+    expect(from && to && verifyConsistency(from, to, hashes), `${earlier}, ${later}`).toBe(expected);
     if (first.logOrigin === second.logOrigin) expect(await continues(first, second, proof)).toBe(expected);
   }
 });

@@ -54,19 +54,6 @@ async function failureOf(confirmation: unknown, inbound: InboundRequest, rule: R
   return refusal.message;
 }
 
-describe("mode none", () => {
-  test("takes a token that is bound to no key", async () => {
-    expect(await confirm(undefined, inboundOf({}), { mode: "none" })).toEqual([]);
-  });
-
-  test.each([[cnf], [{ jkt: thumbprint }], [{ jkt: "x" }], [{}], [null], ["x"]])(
-    "refuses cnf %j, which it cannot check",
-    async (value) => {
-      expect(await failureOf(value, inboundOf({}, session()), { mode: "none" })).toContain("cannot check");
-    },
-  );
-});
-
 describe("the TLS session's certificate", () => {
   test("is the bound one", async () => {
     expect(await confirm(cnf, inboundOf({}, session()))).toEqual([]);
@@ -78,37 +65,6 @@ describe("the TLS session's certificate", () => {
       "no client certificate",
     );
     expect(await failureOf(cnf, inboundOf({}))).toContain("no client certificate");
-  });
-
-  test.each([{ "kc-jkt-type": "x" }, { kid: "x" }, { jwk: {} }, { "x5t#S512": null }])(
-    "is the bound one, whatever cnf says besides that is not understood: %j",
-    async (others) => {
-      expect(await confirm({ ...others, ...cnf }, inboundOf({}, session()))).toEqual([]);
-    },
-  );
-
-  test.each<[string, unknown]>([
-    ["no cnf", undefined],
-    ["null", null],
-    ["text", thumbprint],
-    ["list", [thumbprint]],
-    ["no method", {}],
-    ["both methods", { ...cnf, jkt: thumbprint }],
-    ["both methods, one malformed", { ...cnf, jkt: null }],
-    ["another method", { jkt: thumbprint }],
-    ["a key", { jwk: {} }],
-    ["an encrypted key", { jwe: "x" }],
-    ["the name of a key", { kid: "x" }],
-    ["the place of a key", { jku: "https://api.example", kid: "x" }],
-    ["another case", { "x5t#s256": thumbprint }],
-    ["padded", { "x5t#S256": `${thumbprint}=` }],
-    ["standard alphabet", { "x5t#S256": Buffer.from(thumbprint, "base64url").toString("base64") }],
-    ["hexadecimal", { "x5t#S256": Buffer.from(thumbprint, "base64url").toString("hex") }],
-    ["SHA-1", { "x5t#S256": createHash("sha1").update(der).digest("base64url") }],
-    ["a list", { "x5t#S256": [thumbprint] }],
-    ["empty", { "x5t#S256": "" }],
-  ])("does not make up for a token with cnf: %s", async (_name, value) => {
-    expect(await failureOf(value, inboundOf({}, session()))).toMatch(/not bound to/);
   });
 });
 

@@ -221,27 +221,6 @@ describe("a used proof", () => {
 });
 
 describe("the token of a DPoP call", () => {
-  test.each<[string, unknown]>([
-    ["no cnf", undefined],
-    ["null", null],
-    ["no method", {}],
-    ["a certificate's method", { "x5t#S256": "A".repeat(43) }],
-    ["two methods", { jkt: "A".repeat(43), "x5t#S256": "A".repeat(43) }],
-    ["its key as it is", { jwk: publicJwkOf(callerKey) }],
-    ["the name of a key", { kid: "A".repeat(43) }],
-    ["no thumbprint", { jkt: "abc" }],
-    ["a list", { jkt: ["A".repeat(43)] }],
-  ])("is refused with cnf: %s", async (_name, cnf) => {
-    const accessToken = await tokenOf(callerKey, { cnf });
-    const proof = mintProof(callerKey, { ...target, accessToken });
-    expect(await failureOf(callOf(proof, {}, accessToken))).toMatch(/^DPoP .*error="invalid_token"/);
-  });
-
-  test("is refused as a bearer token, with its proof beside it", async () => {
-    const inbound = inboundOf({ authorization: `Bearer ${token}`, dpop: good() }, { url: whoami });
-    expect(await failureOf(inbound)).toMatch(/^DPoP .*error="invalid_token"/);
-  });
-
   test("is challenged for the scheme that is asked for, whatever is wrong with it", async () => {
     const expired = await tokenOf(callerKey, { exp: nowSeconds - 100 });
     for (const [authorization, reason] of [
@@ -252,20 +231,6 @@ describe("the token of a DPoP call", () => {
       const refusal = await refusalOf(authenticate(inboundOf({ authorization, dpop: good() })));
       expect(refusal.reason).toBe(reason);
       expect(refusal.details.challenge).toMatch(/^DPoP realm="sdk",.* algs="/);
-    }
-  });
-
-  test.each([["none"], ["mtls"]] as const)("is worth nothing where proof of possession is %s", async (mode) => {
-    const mtls = { mode: "mtls", headerName: "x-cert", format: "pem", ingress: { networks: [], certificates: [] } };
-    const proofOfPossession = mode === "none" ? ({ mode } as const) : (mtls as never);
-    const world = authenticatorOf(issuer.url, time, { proofOfPossession });
-    world.start();
-    for (const [scheme, reason] of [
-      ["Bearer", "proof_of_possession_failed"],
-      ["DPoP", "missing_token"],
-    ] as const) {
-      const inbound = inboundOf({ authorization: `${scheme} ${token}`, dpop: good() });
-      expect(await refusalOf(world.authenticate(inbound, patient))).toHaveProperty("reason", reason);
     }
   });
 });

@@ -3,14 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import type { IssuerEntry, TenantRule } from "../../../src/base/issuers.ts";
 import { issuerEntry, type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import {
-  claimsOf,
-  type Members,
-  mintHmacToken,
-  mintToken,
-  mintUnsignedToken,
-  newTestKey,
-} from "../../harness/tokens.ts";
+import { claimsOf, type Members, mintHmacToken, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { must } from "../domain/world.ts";
 import { authenticatorOf, bearer, type ManualTime, manualTime, patient, refusalOf, type World } from "./world.ts";
 
@@ -103,30 +96,24 @@ describe("a token", () => {
     ["the other way round", () => mintToken(keyB, claimsOf(a.url, time.now(), { tenant_id: "acme" }))],
     ["with several tenants", () => tokenOf(a, { tenant_id: ["acme", "umbrella-1"] })],
     ["with an issuer with a slash more", () => tokenOf(a, { iss: `${a.url}/` })],
-    ["with an issuer in another case", () => tokenOf(a, { iss: a.url.replace("http", "HTTP") })],
-    ["with an issuer by another name of its host", () => tokenOf(a, { iss: a.url.replace("127.0.0.1", "localhost") })],
     ["with an issuer with a default port", () => tokenOf(a, { iss: "http://127.0.0.1:80/realms/test" })],
     ["with an issuer with a space", () => tokenOf(a, { iss: ` ${a.url}` })],
-    ["with a list of issuers", () => tokenOf(a, { iss: [a.url] })],
     ["with an object that reads as its issuer", () => tokenOf(a, { iss: { toString: a.url } })],
     ["with a prototype's name as issuer", () => tokenOf(a, { iss: "__proto__" })],
-    ["without an issuer", () => tokenOf(a, { iss: undefined })],
-    ["with HMAC and the other's public key", () => hmac(a)],
-    ["with HMAC and its own public key", () => hmac(b)],
+    [
+      "with HMAC and the other's public key",
+      () =>
+        mintHmacToken(
+          keyB.publicKey.export({ type: "spki", format: "pem" }).toString(),
+          claimsOf(a.url, time.now(), { tenant_id: "acme" }),
+          { kid: "key-1" },
+        ),
+    ],
     ["with the other's algorithm", () => tokenOf(a, {}, { alg: "RS256" })],
-    ["that is not signed", () => mintUnsignedToken(claimsOf(a.url, time.now(), { tenant_id: "acme" }))],
-    ["that is none", () => "abc"],
   ])("%s is refused", async (_name, token) => {
     expect(await reasonOf(token())).toBe("invalid_token");
     expect(overreaches()).toEqual([]);
   });
-
-  const hmac = (issuer: StaticIssuer) =>
-    mintHmacToken(
-      keyB.publicKey.export({ type: "spki", format: "pem" }).toString(),
-      claimsOf(issuer.url, time.now(), { tenant_id: issuer === a ? "acme" : "umbrella-1" }),
-      { kid: "key-1" },
-    );
 });
 
 test("each issuer has its own audience, claims and kinds of tokens", async () => {

@@ -1,12 +1,8 @@
-import { hash } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
+import { describe, expect, test } from "vitest";
 import { cacheVerifications, type RefusedToken, type Verification } from "../../../src/auth/token-cache.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
-import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, inboundOf, type ManualTime, manualTime, patient, refusalOf } from "./world.ts";
+import { manualTime, patient } from "./world.ts";
 
 const minute = 60_000;
 
@@ -175,113 +171,5 @@ describe.each(["claims", "signature"] as const)("a token that is refused for its
     for (let i = 0; i < 4_096; i++) await refused(`of the same kind ${i}`);
     await refused("first");
     expect(world.verified).toHaveLength(5_001 + 4_097);
-  });
-});
-
-describe("behind the authenticator", () => {
-  const first = newTestKey("ES256", "first");
-  const second = newTestKey("ES256", "second");
-  let issuer: StaticIssuer;
-  beforeAll(async () => {
-    issuer = await startStaticIssuer([first.publicJwk]);
-  });
-  afterAll(() => issuer.stop());
-
-  /** An authenticator that has its keys: what is verified while they are on their way is not remembered. */
-  async function started(time: ManualTime, options: Partial<TokenOptions> = {}) {
-    const world = authenticatorOf(issuer.url, time, options);
-    const fetched = world.fetched();
-    world.start();
-    await fetched;
-    return world;
-  }
-
-  test("a withdrawn key ends its tokens at the next fetch; the same keys again end nothing", async () => {
-    const time = manualTime();
-    const world = await started(time);
-    const exp = time.now() / 1000 + 3600;
-    const token = mintToken(first, claimsOf(issuer.url, time.now(), { exp }));
-    const caller = await world.authenticate(bearer(token), patient);
-    const fetched = world.fetched();
-    time.advance(4.9 * minute);
-    await fetched;
-    // The very same object: it was not derived again.
-    expect(await world.authenticate(bearer(token), patient)).toBe(caller);
-    const later = mintToken(first, claimsOf(issuer.url, time.now(), { exp }));
-    await world.authenticate(bearer(later), patient);
-    issuer.keys = [second.publicJwk];
-    const again = world.fetched();
-    time.advance(4.9 * minute);
-    await again;
-    expect(await refusalOf(world.authenticate(bearer(later), patient))).toHaveProperty("reason", "invalid_token");
-    issuer.keys = [first.publicJwk];
-  });
-
-  test("a remembered token that expires is refused as expired", async () => {
-    const time = manualTime();
-    const world = await started(time);
-    const token = mintToken(first, claimsOf(issuer.url, time.now(), { exp: time.now() / 1000 + 10 }));
-    await world.authenticate(bearer(token), patient);
-    time.advance(39_999);
-    await world.authenticate(bearer(token), patient);
-    time.advance(1);
-    expect(await refusalOf(world.authenticate(bearer(token), patient))).toHaveProperty("reason", "expired_token");
-  });
-
-  test("possession is checked on every call, the remembered ones too", async () => {
-    const time = manualTime();
-    const ingress = { networks: [], certificates: [] };
-    const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", ingress } as const;
-    const world = await started(time, { proofOfPossession: rule });
-    const own = Buffer.from("own certificate");
-    const cnf = { "x5t#S256": hash("sha256", own, "base64url") };
-    const token = mintToken(first, claimsOf(issuer.url, time.now(), { cnf }));
-    const over = (certificate: Buffer | undefined) =>
-      world.authenticate(
-        inboundOf({ authorization: `Bearer ${token}` }, { clientCertificate: () => certificate }),
-        patient,
-      );
-    const caller = await over(own);
-    for (const stolen of [Buffer.from("another certificate"), undefined]) {
-      expect(await refusalOf(over(stolen))).toHaveProperty("reason", "proof_of_possession_failed");
-    }
-    expect(await over(own)).toBe(caller);
-  });
-
-  const reasonOf = async (call: Promise<unknown>) => (await refusalOf(call)).reason;
-
-  test("what is refused for a moment is good afterwards", async () => {
-    const time = manualTime();
-    const world = await started(time);
-    const call = (token: string) => world.authenticate(bearer(token), patient);
-    const early = mintToken(first, claimsOf(issuer.url, time.now(), { nbf: time.now() / 1000 + 31 }));
-    const future = mintToken(first, claimsOf(issuer.url, time.now(), { iat: time.now() / 1000 + 31 }));
-    const unknown = mintToken(second, claimsOf(issuer.url, time.now()));
-    for (const token of [early, future, unknown]) expect(await reasonOf(call(token))).toBe("invalid_token");
-    time.advance(1_000);
-    for (const token of [early, future]) expect(await call(token)).toHaveProperty("tenantId");
-    issuer.answer = (_path, response) => void response.writeHead(500).end();
-    expect(await reasonOf(call(unknown))).toBe("issuer_unavailable");
-    issuer.answer = undefined;
-    issuer.keys = [first.publicJwk, second.publicJwk];
-    time.advance(30_000);
-    expect(await call(unknown)).toHaveProperty("tenantId");
-    issuer.keys = [first.publicJwk];
-  });
-
-  test("a forged token does not stand in the way of a key that makes it good", async () => {
-    const time = manualTime();
-    const world = await started(time);
-    const successor = { ...second, kid: first.kid, publicJwk: { ...second.publicJwk, kid: first.kid } };
-    const token = mintToken(successor, claimsOf(issuer.url, time.now(), { exp: time.now() / 1000 + 3600 }));
-    for (let i = 0; i < 3; i++) {
-      expect(await reasonOf(world.authenticate(bearer(token), patient))).toBe("invalid_token");
-    }
-    issuer.keys = [successor.publicJwk];
-    const fetched = world.fetched();
-    time.advance(5 * minute);
-    await fetched;
-    expect(await world.authenticate(bearer(token), patient)).toHaveProperty("tenantId");
-    issuer.keys = [first.publicJwk];
   });
 });

@@ -46,19 +46,31 @@ interface Choices {
   readonly wrong: readonly unknown[];
 }
 
-const text: Choices = { right: ["a", "payroll-service", "Ω"], wrong: [undefined, "", "a\n", "a\0b", 7, null, ["a"]] };
+const text: Choices = {
+  right: ["a", "payroll-service", "Ω"],
+  wrong: [undefined, "", "a\n", "a\0b", "\u001b[2J", "a\u007f", "a\u0085b", "a".repeat(257), 7, null, ["a"]],
+};
 const absent = (...wrong: unknown[]): Choices => ({ right: [undefined], wrong: [...wrong, null, ""] });
 
 function choicesFor(nowSeconds: number): { readonly claims: Record<string, Choices>; readonly header: Choices } {
   const begins = {
-    right: [undefined, 0, nowSeconds, nowSeconds + 30],
+    right: [undefined, 0, nowSeconds - 0.5, nowSeconds, nowSeconds + 30],
     wrong: [nowSeconds + 31, 1e12, "0", null, {}, [nowSeconds]],
   };
   return {
     claims: {
       iss: {
         right: [issuer.url],
-        wrong: [undefined, `${issuer.url}/`, issuer.url.toUpperCase(), [issuer.url], null, 7],
+        wrong: [
+          ...[undefined, `${issuer.url}/`, `${issuer.url}x`, issuer.url.slice(0, -1), issuer.url.toUpperCase(), ""],
+          ...[
+            issuer.url.replace("127.0.0.1", "localhost"),
+            issuer.url.replace("http:", "https:"),
+            [issuer.url],
+            null,
+            7,
+          ],
+        ],
       },
       aud: {
         right: [audience, [audience], ["x", audience]],
@@ -69,7 +81,10 @@ function choicesFor(nowSeconds: number): { readonly claims: Record<string, Choic
       iat: begins,
       sub: text,
       principal_id: text,
-      tenant_id: { right: ["a", "tenant-a", "A.b:c_1"], wrong: [undefined, "", "../a", "a b", "a\n", 7, null, ["a"]] },
+      tenant_id: {
+        right: ["a", "tenant-a", "A.b:c_1"],
+        wrong: [undefined, "", "../a", "a b", "a\n", "a".repeat(129), 7, null, ["a"]],
+      },
       scope: { right: ["", "a", "a b", [], ["a"]], wrong: [undefined, " ", "a  b", 'a"', [1], [["a"]], null, {}] },
       typ: {
         right: [undefined, "Bearer", "bearer", "DPoP"],
@@ -79,10 +94,17 @@ function choicesFor(nowSeconds: number): { readonly claims: Record<string, Choic
       nonce: absent("n"),
       at_hash: absent("h"),
       c_hash: absent("h"),
+      s_hash: absent("h"),
       events: absent({}),
+      status: {
+        right: [undefined, "employed"],
+        wrong: [{ status_list: { idx: 0, uri: `${issuer.url}/lists/1` } }, { identifier_list: { id: "1" } }, {}, []],
+      },
       // Ignored.
       jti: { right: [undefined, "a", 7], wrong: [] },
       azp: { right: [undefined, "client", null], wrong: [] },
+      sid: { right: [undefined, "s"], wrong: [] },
+      acr: { right: [undefined, "1"], wrong: [] },
     },
     header: {
       right: ["at+jwt", "application/at+jwt", "AT+JWT", "JWT", undefined],
@@ -115,6 +137,31 @@ test("only what is right in every claim and signed by the issuer is let in, and 
     signer: fc.constantFrom("issuer", "issuer", ...(Object.keys(signers) as (keyof typeof signers)[])),
     expired: fc.oneof({ weight: 9, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(1e9) }),
   });
+  type Token = typeof tokens extends fc.Arbitrary<infer Value> ? Value : never;
+  /** Right in all but one member, which chance seldom draws: with each of its values. */
+  const rightInAll = Object.entries(claims).map(
+    ([name, { right }]) => [name, { value: right[0], right: true }] as const,
+  );
+  const plain: Token = {
+    claims: Object.fromEntries(rightInAll),
+    typ: { value: "at+jwt", right: true },
+    signer: "issuer",
+    expired: undefined,
+  };
+  const each = (choices: Choices, made: (picked: { value: unknown; right: boolean }) => Token): [Token][] => [
+    ...choices.right.map((value): [Token] => [made({ value, right: true })]),
+    ...choices.wrong.flatMap((value) => {
+      const token = made({ value, right: false });
+      return [[token], [{ ...token, signer: "inventor" }]] as [Token][];
+    }),
+  ];
+  const examples = [
+    ...each(header, (typ) => ({ ...plain, typ })),
+    ...Object.entries(claims).flatMap(([name, choices]) =>
+      each(choices, (picked) => ({ ...plain, claims: { ...plain.claims, [name]: picked } })),
+    ),
+    [{ ...plain, expired: 0 }] as [Token],
+  ];
   let world = await started(time);
   const seen = new Set<string>();
   await fc.assert(
@@ -137,7 +184,7 @@ test("only what is right in every claim and signed by the issuer is let in, and 
       if (fetched) world = await started(time);
       seen.add(`${signer} ${outcome} ${fetched}`);
     }),
-    { numRuns: draws(500, 1_500) },
+    { numRuns: examples.length + draws(400, 1_500), examples },
   );
   // The generator reaches what it is for.
   expect([...seen]).toEqual(
@@ -236,7 +283,16 @@ describe("an authenticator that remembers", () => {
         }
         world.close();
       }),
-      { numRuns: 30 },
+      {
+        numRuns: 30,
+        examples: [
+          // A withdrawn key, one that makes a forged token good, a life that ends, and one that begins.
+          [[{ present: 0 }, { publish: [otherKey] }, { present: 0 }]],
+          [[{ present: 2 }, { publish: [successor] }, { present: 2 }]],
+          [[{ present: 4 }, ...Array(2).fill({ passMs: 4 * minute }), { present: 4 }]],
+          [[{ present: 6 }, ...Array(3).fill({ passMs: 4 * minute }), { present: 6 }]],
+        ],
+      },
     );
     issuer.keys = [key.publicJwk];
   }, 60_000);

@@ -8,11 +8,11 @@ import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
-import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -172,7 +172,7 @@ test("whatever goes wrong, each log stays gapless and holds what was acknowledge
   timeout: 120_000,
 }, async () => {
   const dice = diceOf("many tenants");
-  const proxy = await cuttingProxy(server.port);
+  const proxy = await startTcpProxy(server.port);
   const target = { ...fixture.target, port: proxy.port };
   const replicas = [
     stores,
@@ -219,7 +219,7 @@ async function holding(tenantId: TenantId): Promise<() => Promise<void>> {
   };
 }
 
-function cutSomewhere(proxy: CuttingProxy, dice: (sides: number) => number): void {
+function cutSomewhere(proxy: TcpProxy, dice: (sides: number) => number): void {
   const way = dice(5);
   if (way === 0) proxy.cutBefore("insert_entries");
   if (way === 1) proxy.cutBefore("COMMIT\0");

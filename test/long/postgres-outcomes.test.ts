@@ -4,11 +4,11 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
-import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -119,9 +119,9 @@ describe("a synchronous standby that does not answer", () => {
 });
 
 describe("a connection that is cut", () => {
-  let proxy: CuttingProxy;
+  let proxy: TcpProxy;
   beforeEach(async () => {
-    proxy = await cuttingProxy(server.port);
+    proxy = await startTcpProxy(server.port);
     stores = await fixture.openStores({ clock, random, target: { ...fixture.target, port: proxy.port } });
   });
   afterEach(() => proxy.close());

@@ -5,9 +5,9 @@ import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectOneHistory, startWriter, type Writer } from "../contract/ledger-writers.ts";
-import { type MovingAddress, movingAddress } from "../harness/moving-address.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { startStandby } from "../harness/postgres-standby.ts";
+import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
 const clock = manualClock();
 const tenants = ["alice", "bob", "carol", "dave", "erin"].map(tenant);
@@ -22,9 +22,9 @@ const patience = { timeout: 15_000, interval: 20 };
 let primary: PostgresServer;
 let standby: PostgresServer;
 /** Where the standby finds the primary. */
-let link: MovingAddress;
+let link: TcpProxy;
 /** Where the replicas find the database. */
-let address: MovingAddress;
+let address: TcpProxy;
 let fixture: PostgresFixture;
 let ledgers: Ledger[];
 let writers: Writer[];
@@ -34,8 +34,8 @@ beforeEach(async () => {
   writers = [];
   primary = await startPostgres({ settings: { wal_keep_size: "128MB" } });
   fixture = await postgresFixture(primary);
-  link = await movingAddress(primary.port);
-  address = await movingAddress(primary.port);
+  link = await startTcpProxy(primary.port);
+  address = await startTcpProxy(primary.port);
   standby = await startStandby(primary, { name: "standby", primaryPort: link.port });
   await primary.query("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
   await primary.query("SELECT pg_reload_conf()");
@@ -125,7 +125,7 @@ test("a primary that is killed under four writers takes nothing with it that was
   await startFourWriters();
   await everyWriter(acknowledgedBy, records);
   // Commits are under way, on the primary's disk, that the standby will never have.
-  link.hold();
+  link.hang();
   await waitForCommits(3);
   await primary.kill();
   link.moveTo(undefined);

@@ -10,8 +10,8 @@ import { runChecks } from "../../src/ops/readiness.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
-import { type SlowProxy, slowProxy } from "../contract/slow-proxy.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -88,12 +88,12 @@ function readinessOf({ ledger, stuck }: ServiceStores) {
 }
 
 describe.each(["one server", "a cluster"])("twice as many stuck tenants as connections, on %s", (kind) => {
-  let proxy: SlowProxy;
+  let proxy: TcpProxy;
   let log: LogName;
   let recordId: RecordId;
 
   beforeEach(async () => {
-    proxy = await slowProxy(server.port);
+    proxy = await startTcpProxy(server.port);
     ({ recordId } = await append(well));
     log = logNameOf((await append(well)).log);
     if (kind === "a cluster") await pretendCluster();
@@ -171,7 +171,7 @@ async function pretendCluster(): Promise<void> {
 describe("one time limit holds for all that is waited for", () => {
   const limitMs = 1_600;
   const [first = well] = stuck;
-  let proxy: SlowProxy;
+  let proxy: TcpProxy;
   let slow: ServiceStores;
   let log: LogName;
 
@@ -210,7 +210,7 @@ describe("one time limit holds for all that is waited for", () => {
     };
   };
   beforeEach(async () => {
-    proxy = await slowProxy(server.port);
+    proxy = await startTcpProxy(server.port);
     log = logNameOf((await append(well)).log);
   });
   afterEach(async () => {

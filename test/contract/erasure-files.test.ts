@@ -4,31 +4,29 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
-import { auditLog } from "../../src/ledger/audit/audit.ts";
-import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { openConnection } from "../../src/stores/files/connection.ts";
 import { hideErased } from "../../src/stores/sqlite/noted-erasures.ts";
 import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import { migrations } from "../../src/stores/sqlite/schema.ts";
-import { type SqliteErasureFixture, sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
 import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
-import { indexRows, settle } from "./settled-search.ts";
+import { indexRows } from "./settled-search.ts";
 
 const clock = manualClock();
 const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 
-let fixture: SqliteErasureFixture;
+let fixture: SqliteFixture;
 let ledger: ServiceLedger;
 
 beforeEach(async () => {
-  fixture = sqliteErasureFixture();
+  fixture = sqliteFixture();
   ledger = await fixture.open({ clock, random });
 });
 afterEach(async () => {
@@ -44,19 +42,6 @@ async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"
     return await administration.erase(tenantId, recordIds, statement);
   } finally {
     await administration.close();
-  }
-}
-
-/** Audits a log as the files have it. */
-async function auditAsIs() {
-  const archive = openSqliteArchive(fixture.store);
-  try {
-    const [head] = await archive.logs();
-    if (head === undefined) throw new Error("There is no log.");
-    const { leaves, erased, problem } = await auditLog(archive, head);
-    return { leaves, erased, problem };
-  } finally {
-    await archive.close();
   }
 }
 
@@ -109,7 +94,7 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
       const idempotency = { scope: String(operation).padStart(64, "0"), payloadDigest: "sha256:1", answer: {} };
       const one = await append(alice, { idempotency });
       leaves += 1;
-      await settle(fixture.path);
+      await fixture.settle();
       const control = new FaultControl();
       const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
       const administration = await fixture.administration({ clock, random, openConnection });
@@ -143,7 +128,7 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
       await expectGapless(fixture, "alice", leaves);
       expect(erasedOf(await erase(alice, [one.recordId]))).toMatchObject([{ wasErased: found === "erased" }]);
       if (found !== "erased") leaves += 1;
-      expect(await auditAsIs()).toEqual({ leaves, erased: operation, problem: undefined });
+      expect(await fixture.audit(alice)).toEqual({ leaves, erased: operation, problem: undefined });
     }
     // BEGIN to COMMIT, with the record's four tables, leaf, tiles, head and note between them; anchor and files after.
     expect(untouched).toBeGreaterThan(15);
@@ -170,15 +155,6 @@ describe("older files", () => {
     expect(onDisk([openingOf(erased)])).toHaveLength(1);
   }
 
-  async function reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
-    const archive = await fixture.archive();
-    try {
-      return await look(archive);
-    } finally {
-      await archive.close();
-    }
-  }
-
   async function reapply() {
     const administration = await fixture.administration({ clock, random });
     try {
@@ -200,7 +176,7 @@ describe("older files", () => {
     const [one, other] = [await append(alice, { idempotency }), await append()];
     await putOlderBack(one);
     await expect(fixture.open({ clock, random })).rejects.toMatchObject({ name: "IncompatibleStoreError" });
-    await reading(async (archive) => expect(await archive.find(alice, one.recordId)).toBe("erased"));
+    await fixture.reading(async (archive) => expect(await archive.find(alice, one.recordId)).toBe("erased"));
     acceptOlder();
     const warnings: string[] = [];
     const logger = { warn: (_fields: unknown, message: string) => void warnings.push(message) };
@@ -210,14 +186,14 @@ describe("older files", () => {
     expect(await ledger.find(alice, other.recordId)).toMatchObject({ record_id: other.recordId });
     const retry = append(alice, { idempotency });
     await expect(retry).rejects.toMatchObject({ reason: "idempotency_conflict", message: /erased/ });
-    expect(await auditAsIs()).toEqual({ leaves: 3, erased: 0, problem: undefined });
+    expect(await fixture.audit(alice)).toEqual({ leaves: 3, erased: 0, problem: undefined });
     expect(onDisk([openingOf(one)])).toHaveLength(1);
 
     const place3 = { tenantId: alice, recordId: one.recordId, leafIndex: 1, erasureLeafIndex: 3 };
     expect(await reapply()).toEqual({ reapplied: [place3], left: [], overwritten: true });
     expect(onDisk([openingOf(one)])).toEqual([]);
     expect(await ledger.find(alice, one.recordId)).toBe("erased");
-    expect(await auditAsIs()).toEqual({ leaves: 4, erased: 1, problem: undefined });
+    expect(await fixture.audit(alice)).toEqual({ leaves: 4, erased: 1, problem: undefined });
     expect(await append()).toMatchObject({ leafIndex: 4 });
   });
 
@@ -233,7 +209,7 @@ describe("older files", () => {
       left: [{ recordId: one.recordId, refusal: { why: "held" } }],
     });
     expect(onDisk([openingOf(one)])).toHaveLength(1);
-    expect(await auditAsIs()).toEqual({ leaves: 2, erased: 0, problem: undefined });
+    expect(await fixture.audit(alice)).toEqual({ leaves: 2, erased: 0, problem: undefined });
   });
 
   test("whose anchor notes what must never be erased lose nothing by it", async () => {
@@ -241,9 +217,11 @@ describe("older files", () => {
     const [genesis] = await fixture.rows("alice");
     note("alice", genesis?.recordId ?? "");
     const recordId = genesis?.recordId as Appended["recordId"];
-    await reading(async (archive) => expect(await archive.find(alice, recordId)).toMatchObject({ kind: "genesis" }));
+    await fixture.reading(async (archive) =>
+      expect(await archive.find(alice, recordId)).toMatchObject({ kind: "genesis" }),
+    );
     expect(await reapply()).toMatchObject({ reapplied: [], left: [{ refusal: { why: "kind", kind: "genesis" } }] });
-    expect(await auditAsIs()).toEqual({ leaves: 2, erased: 0, problem: undefined });
+    expect(await fixture.audit(alice)).toEqual({ leaves: 2, erased: 0, problem: undefined });
   });
 
   test("beside the anchor of another store believe nothing that it notes", async () => {
@@ -253,7 +231,7 @@ describe("older files", () => {
     const anchor = new DatabaseSync(fixture.store.anchorPath);
     anchor.exec("UPDATE anchored_store SET store_id = 'another'");
     anchor.close();
-    await reading(async (archive) => {
+    await fixture.reading(async (archive) => {
       expect(await archive.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
       expect(await archive.undoneErasures()).toEqual([]);
     });
@@ -266,8 +244,8 @@ describe("older files", () => {
     const putBack = await fixture.backUpOpenings();
     await erase(alice, [one.recordId]);
     await putBack();
-    expect(await auditAsIs()).toEqual({ leaves: 3, erased: 1, problem: undefined });
-    await reading(async (archive) =>
+    expect(await fixture.audit(alice)).toEqual({ leaves: 3, erased: 1, problem: undefined });
+    await fixture.reading(async (archive) =>
       expect(await archive.undoneErasures()).toMatchObject([{ recordId: one.recordId, erasureLeafIndex: 2 }]),
     );
   });

@@ -1,4 +1,4 @@
-import { sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
 import { erasureSuite } from "./erasure-suite.ts";
+import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
-erasureSuite("SQLite", async () => sqliteErasureFixture());
+erasureSuite("SQLite", async () => sqliteFixture());

@@ -3,8 +3,6 @@ import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "n
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { LogState } from "../../src/ledger/ports/store.ts";
-import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
-import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { anchorConnection, SqliteAnchor } from "../../src/stores/files/anchor.ts";
 import { openConnection } from "../../src/stores/files/connection.ts";
 import { SqliteQueries } from "../../src/stores/sqlite/queries.ts";
@@ -85,21 +83,6 @@ test("a disk that fails while a store is compared with its anchor is no older co
   }
   await open();
   await append(1);
-});
-
-test("a store that was put back while the service runs is not appended to, and other tenants go on", async () => {
-  await append(3);
-  await append(1, bob);
-  fixture.query(
-    `UPDATE log_heads SET size = 2, root = (SELECT root FROM log_heads WHERE tenant_id = 'bob') WHERE tenant_id = 'alice'`,
-  );
-  const results = await Promise.allSettled([ledger.append(makeRecord(alice)), ledger.append(makeRecord(bob))]);
-  expect(results).toMatchObject([
-    { status: "rejected", reason: { reason: "store_unavailable", message: "The log cannot be continued." } },
-    { status: "fulfilled" },
-  ]);
-  const [{ origin } = { origin: "" }] = (await ledger.published()).filter(({ tenantId }) => tenantId === alice);
-  await expect(ledger.checkpoint(logNameOf(origin))).rejects.toMatchObject({ reason: "store_unavailable" });
 });
 
 test("a log that is sound in itself, and older than what was answered, is not appended to", async () => {
@@ -241,17 +224,6 @@ test("an anchor that is lost, or another store's, is refused", async () => {
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("of another store") });
 });
 
-test("a corrupted right edge is not continued", async () => {
-  await append(3);
-  await ledger.close();
-  fixture.query("UPDATE tiles SET hashes = CAST(zeroblob(32) || substr(hashes, 33) AS BLOB)");
-  await open();
-  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
-  fixture.query("DELETE FROM tiles");
-  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
-  expect((await fixture.rows("alice")).length).toBe(4);
-});
-
 test("the key is made by itself once, kept private, and never replaced", async () => {
   await append(1);
   await ledger.close();
@@ -268,37 +240,6 @@ test("the key is made by itself once, kept private, and never replaced", async (
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("is not the key") });
   writeFileSync(keyPath, key);
   await open();
-});
-
-test("a rotation is a leaf in every log, and both keys sign while it lasts", async () => {
-  await append(1);
-  await append(1, bob);
-  await ledger.close();
-  const { keyPath } = fixture.store;
-  const old = readFileSync(keyPath, "utf8");
-  const other = sqliteFixture();
-  await (await other.open({ clock, random })).close();
-  writeFileSync(keyPath, readFileSync(other.store.keyPath, "utf8") + old);
-  await other.remove();
-  await open();
-  const logs = await ledger.published();
-  expect(logs).toMatchObject([{ size: 3 }, { size: 3 }]);
-  for (const { origin, verifierKeys } of logs) {
-    const checkpoint = (await ledger.checkpoint(logNameOf(origin))) ?? "";
-    expect(parseCheckpoint(checkpoint).size).toBe(3);
-    expect(checkpoint.match(/^— /gm)).toHaveLength(2);
-    expect(new Set(verifierKeys).size).toBe(2);
-  }
-  expect((await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind)).toEqual([
-    "genesis",
-    "decision",
-    "key_rotation",
-  ]);
-  await ledger.close();
-  await open(); // Not again.
-  expect(await ledger.published()).toMatchObject([{ size: 3 }, { size: 3 }]);
-  await append(1);
-  await fixture.verify();
 });
 
 test("the anchor survives the process, and the writer's store the machine", () => {

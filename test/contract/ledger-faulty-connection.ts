@@ -1,4 +1,5 @@
-/** A connection that fails on demand. Runs in the store's threads; the test arms it through shared memory. */
+/** A connection that fails or waits on demand. Runs in the store's threads; the test directs it through shared memory. */
+import { threadName } from "node:worker_threads";
 import {
   type ConnectionOptions,
   openConnection as openReal,
@@ -23,10 +24,30 @@ const countdownCell = 1;
 const maxPagesCell = 2;
 const stallCell = 3;
 const commitsCell = 4;
+/** Of what can be held: the cell of how many have begun; the next one has how many may go on. */
+const gates = { searches: 5, checkpoints: 7 } as const;
+type Gate = keyof typeof gates;
+const unbounded = 2 ** 30;
 
 /** The test's end. */
 export class FaultControl {
-  readonly cells = new Int32Array(new SharedArrayBuffer(20));
+  readonly cells = new Int32Array(new SharedArrayBuffer(36));
+
+  /** @param held what waits from the beginning, until it is released */
+  constructor(held?: Gate) {
+    for (const gate of Object.keys(gates) as Gate[]) if (gate !== held) this.release(gate);
+  }
+
+  /** Searches, or checkpoints in the thread for them, that have begun so far. */
+  begun(gate: Gate): number {
+    return Atomics.load(this.cells, gates[gate]);
+  }
+
+  /** Lets so many go on, of those that wait and those to come. */
+  release(gate: Gate, count = unbounded): void {
+    Atomics.add(this.cells, gates[gate] + 1, count);
+    Atomics.notify(this.cells, gates[gate] + 1);
+  }
 
   /** Arms the fault for the nth operation of the writing connection from now, counted from 1. */
   arm(fault: Fault, operation: number): void {
@@ -57,7 +78,7 @@ export class FaultControl {
 /** Takes the place of `openConnection` in `connection.ts`; the second argument is the control's cells. */
 export function openConnection(options: ConnectionOptions, cells: Int32Array): SqliteConnection {
   const real = openReal(options);
-  if (options.readOnly) return real;
+  if (options.readOnly) return withSearchesHeld(real, cells);
   const operate = <Result>(work: () => Result): Result => withFault(cells, work);
   const wrap = (statement: SqliteStatement): SqliteStatement => ({
     run: (...parameters) => operate(() => statement.run(...parameters)),
@@ -70,6 +91,7 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
         real.exec(`PRAGMA max_page_count = ${Atomics.load(cells, maxPagesCell) || 4_294_967_294}`);
       if (sql === "COMMIT") Atomics.add(cells, commitsCell, 1);
       if (sql === "COMMIT" && Atomics.load(cells, faultCell) === faults.stallCommits) Atomics.wait(cells, stallCell, 0);
+      if (sql.includes("wal_checkpoint") && threadName === "store-checkpointer") pass(cells, "checkpoints");
       operate(() => real.exec(sql));
     },
     // The length of the write-ahead log is asked after the answer, so a fault there is of no call.
@@ -79,6 +101,37 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
       return real.isTransaction;
     },
   };
+}
+
+function withSearchesHeld(real: SqliteConnection, cells: Int32Array): SqliteConnection {
+  return {
+    exec: (sql) => real.exec(sql),
+    prepare(sql) {
+      const statement = real.prepare(sql);
+      // What every search asks first, and no other read.
+      if (!sql.includes("FROM search_keys")) return statement;
+      return {
+        run: (...parameters) => statement.run(...parameters),
+        get: (...parameters) => statement.get(...parameters),
+        iterate(...parameters) {
+          pass(cells, "searches");
+          return statement.iterate(...parameters);
+        },
+      };
+    },
+    close: () => real.close(),
+    get isTransaction() {
+      return real.isTransaction;
+    },
+  };
+}
+
+/** Waits until so many are released. */
+function pass(cells: Int32Array, gate: Gate): void {
+  const released = gates[gate] + 1;
+  const turn = Atomics.add(cells, gates[gate], 1);
+  for (let seen = Atomics.load(cells, released); seen <= turn; seen = Atomics.load(cells, released))
+    Atomics.wait(cells, released, seen);
 }
 
 function withFault<Result>(cells: Int32Array, work: () => Result): Result {

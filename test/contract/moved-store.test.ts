@@ -159,23 +159,6 @@ test("a store behind a link is served, until the link leads elsewhere", async ()
   await expect(ledger.check()).rejects.toMatchObject(refusal);
 });
 
-test("an older copy that takes the store's place is found, and the start says what to do", async () => {
-  await ledger.close();
-  const older = `${fixture.path}.older`;
-  copyFileSync(fixture.path, older);
-  await open();
-  await append();
-  renameSync(older, fixture.path);
-  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
-  await expect(ledger.check()).rejects.toMatchObject(refusal);
-  await ledger.close();
-  for (const end of ["-wal", "-shm"]) rmSync(fixture.path + end, { force: true });
-  await expect(open()).rejects.toMatchObject({
-    ...incompatible,
-    message: expect.stringMatching(/older copy[\s\S]*Put the newest copy of the store back/),
-  });
-});
-
 describe("where another store's bytes are written over the open file", () => {
   /** Opened by a writer that fails when the test says so, and then opens the store again. */
   let control: FaultControl;

@@ -6,7 +6,6 @@ import { captureTerminal } from "../unit/cli/terminal.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { settle, settlePostgres } from "./settled-search.ts";
 
 const server = postgresOfFile();
 afterEach(() => void vi.unstubAllEnvs());
@@ -86,7 +85,7 @@ test.each(stores)("on %s ledger verify names every row that no log has", async (
   const [clock, random] = [manualClock(), seededRandom()];
   const fixture = await makeFixture();
   vi.stubEnv("SVC_STORE", "url" in fixture ? fixture.url : `sqlite:${fixture.path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", "keyPath" in fixture ? fixture.keyPath : fixture.store.keyPath);
+  vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
   const verify = async (...options: readonly string[]) => {
     const { terminal, written } = captureTerminal();
     await runCommandLine(["ledger", "verify", ...options], terminal);
@@ -96,8 +95,7 @@ test.each(stores)("on %s ledger verify names every row that no log has", async (
     const ledger = await fixture.open({ clock, random });
     await ledger.append(recordMaker(clock, random)(tenant("alice")));
     await ledger.close();
-    if ("url" in fixture) await settlePostgres(fixture.target);
-    else await settle(fixture.path);
+    await fixture.settle();
     expect(await verify()).toMatchObject({ code: 0, err: "" });
     const longer = "hashes || substr(hashes, 1, 32)";
     await fixture.query(`UPDATE tiles SET hashes = ${"url" in fixture ? longer : `CAST(${longer} AS BLOB)`}`);

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { startPostgres } from "../harness/postgres.ts";
@@ -67,6 +68,7 @@ describe("the schema", () => {
   test("that is missing is not made by who serves", async () => {
     const target = targetOf(await server.createDatabase());
     await expect(start({ ...options, target })).rejects.toThrow("no schema yet: run `migrate`");
+    await expect(openPostgresArchive({ target, anchorPath: undefined })).rejects.toThrow("run `migrate`");
   });
 });
 
@@ -161,6 +163,17 @@ describe("the key", () => {
 });
 
 describe("an anchor in a file", () => {
+  test("is not needed: without one there is nothing to differ from, and a log may be signed", async () => {
+    const ledger = await fixture.open(options);
+    await ledger.append(makeRecord(alice));
+    await fixture.reading(async (archive) => {
+      const [head] = await archive.logs();
+      expect(await archive.anchorProblems()).toEqual([]);
+      expect(head && (await archive.signable(head))).toEqual({ head });
+    });
+    await ledger.close();
+  });
+
   test("finds a store that was put back, and one that is another", async () => {
     const anchorPath = join(folder, "anchor");
     const open = () => fixture.open({ ...options, anchorPath });

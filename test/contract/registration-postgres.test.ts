@@ -2,7 +2,6 @@ import { afterAll, expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import { PostgresConnection } from "../../src/stores/postgres/connection/connection.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
-import { registrationFixture } from "./erasure-postgres-fixture.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { registrationSuite } from "./registration-suite.ts";
@@ -10,7 +9,7 @@ import { registrationSuite } from "./registration-suite.ts";
 const server = await sharedPostgres();
 afterAll(() => server.stop());
 
-registrationSuite("PostgreSQL", async () => registrationFixture(await postgresFixture(server)));
+registrationSuite("PostgreSQL", () => postgresFixture(server));
 
 test.each([
   ["of one tenant", ["alice"], "registrations"],
@@ -44,7 +43,7 @@ test.each([
     await register("g");
     const [of] = tenants as [TenantId];
     expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);
-    const indexer = await registrationFixture(fixture).indexer({ random });
+    const indexer = await fixture.indexer({ random });
     await indexer.rebuild(of, () => {});
     await indexer.close();
     expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);

@@ -1,17 +1,17 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { registrationSuite } from "./registration-suite.ts";
 
-registrationSuite("SQLite", async () => ({ ...sqliteErasureFixture(), locksLogs: false }));
+registrationSuite("SQLite", async () => sqliteFixture());
 
 test.each([
   ["the one that is relied on", 1],
   ["one that another superseded", 2],
 ])("of an older store, what its anchor notes as erased stays so: %s", async (_, position) => {
-  const fixture = sqliteErasureFixture();
+  const fixture = sqliteFixture();
   const [clock, random, alice] = [manualClock(), seededRandom(), tenant("alice")];
   const makeRecord = recordMaker(clock, random);
   const digest = `sha256:${"ab".repeat(32)}`;

@@ -8,19 +8,11 @@ import {
   registrationsOf,
   reliedOn,
 } from "../../src/ledger/artifacts/registrations.ts";
-import { auditLog } from "../../src/ledger/audit/audit.ts";
-import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { type ErasureFixture, erasedOf, type IndexerOptions, statement } from "./erasure-suite.ts";
+import { erasedOf, statement } from "./erasure-suite.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-
-export interface RegistrationFixture extends ErasureFixture {
-  /** Runs a statement on a connection of its own. */
-  query(sql: string): Record<string, unknown>[] | Promise<Record<string, unknown>[]>;
-  /** Whether a transaction locks the logs that it writes to, rather than the store. */
-  readonly locksLogs: boolean;
-}
+import type { IndexerOptions, StoreFixture } from "./store-fixture.ts";
 
 const alice = tenant("alice");
 const bob = tenant("bob");
@@ -40,12 +32,12 @@ interface Said {
 }
 
 /** Checks one store against the contract. */
-export function registrationSuite(name: string, makeFixture: () => Promise<RegistrationFixture>): void {
+export function registrationSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`registrations on ${name}`, () => {
     const clock = manualClock();
     const random = seededRandom("registrations");
     const makeRecord = recordMaker(clock, random);
-    let fixture: RegistrationFixture;
+    let fixture: StoreFixture;
     let ledger: Ledger;
 
     beforeEach(async () => {
@@ -90,24 +82,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         await administration.close();
       }
     };
-    const problems = async (): Promise<readonly string[]> => {
-      const archive = await fixture.archive();
-      try {
-        const wrong = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
-        for (const head of await archive.logs()) {
-          const checks = companionChecks(await archive.companions(head), head, clock.now());
-          const { problem } = await auditLog(archive, head, { checks });
-          wrong.push(
-            ...[...(problem === undefined ? [] : [problem]), ...checks.flatMap((check) => check.problems)].map(
-              ({ message }) => message,
-            ),
-          );
-        }
-        return wrong;
-      } finally {
-        await archive.close();
-      }
-    };
+    const problems = () => fixture.problems(clock.now());
     const rebuild = async (before?: IndexerOptions["before"]) => {
       const indexer = await fixture.indexer({ random, ...(before && { before }) });
       try {
@@ -306,7 +281,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         await begun.promise;
         const settled: string[] = [];
         const later = register({ digest: other, labels: ["later"] }).finally(() => settled.push("append"));
-        const ofBob = fixture.locksLogs ? await register({}, bob) : undefined;
+        const ofBob = fixture.kind === "PostgreSQL" ? await register({}, bob) : undefined;
         expect(await found([digest, other])).toEqual([[own], []]);
         expect(settled).toEqual([]);
         going.resolve();

@@ -1,18 +1,13 @@
 import { Client } from "pg";
 import { expect, test, vi } from "vitest";
-import type { Clock } from "../../src/base/clock.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { auditLog } from "../../src/ledger/audit/audit.ts";
-import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
-import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
-import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
-import { settlePostgres } from "./settled-search.ts";
 
 const server = postgresOfFile();
 
@@ -57,7 +52,7 @@ test.each(["ends a segment of the search index", "rebuilds the index"])(
     const ledger = await fixture.open({ clock, random });
     try {
       let { leafIndex } = await ledger.append(makeRecord(alice));
-      if (what.startsWith("rebuilds")) await settlePostgres(fixture.target);
+      if (what.startsWith("rebuilds")) await fixture.settle();
       else {
         const [key] = await fixture.query("SELECT get_byte(key, 0) AS offset FROM search_keys");
         while ((leafIndex + 2) % 64 !== Number(key?.offset) % 64)
@@ -72,24 +67,13 @@ test.each(["ends a segment of the search index", "rebuilds the index"])(
       await fixture.query(`INSERT INTO signing_keys (position, public_key) VALUES (1, '\\x${hex}')`);
       await ledger.check();
       expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: leafIndex + 2 });
-      expect(await problemsOf(fixture, clock)).toEqual([]);
+      expect(await fixture.problems(clock.now())).toEqual([]);
     } finally {
       await ledger.close();
       await fixture.remove();
     }
   },
 );
-
-/** What an audit finds wrong with the one log there is, and with what stands beside it. */
-async function problemsOf(fixture: PostgresFixture, clock: Clock): Promise<readonly string[]> {
-  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
-  const [head] = await archive.logs();
-  if (head === undefined) throw new Error("no log");
-  const checks = companionChecks(await archive.companions(head), head, clock.now());
-  await auditLog(archive, head, { checks });
-  await archive.close();
-  return checks.flatMap(({ problems }) => problems.map(({ message }) => message));
-}
 
 test("a rotation that comes while an append waits for the head is seen under its lock", async () => {
   const fixture = await postgresFixture(server);

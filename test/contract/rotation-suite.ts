@@ -3,37 +3,27 @@ import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Clock } from "../../src/base/clock.ts";
-import type { RandomFill } from "../../src/base/ids.ts";
-import type { Appended, Ledger, PublishedLogs } from "../../src/ledger/ports/ledger.ts";
+import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile, type SigningKeys } from "../../src/stores/files/key-file.ts";
 import { KeyRing, RetiredKeyError } from "../../src/stores/sql/key-ring.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-
-type OpenLedger = Ledger & PublishedLogs;
-
-export interface RotationFixture {
-  readonly keyPath: string;
-  open(options: { readonly clock: Clock; readonly random: RandomFill; readonly keyPath?: string }): Promise<OpenLedger>;
-  rows(tenantId: string): Promise<readonly { readonly leafIndex: number; readonly leaf: string }[]>;
-  remove(): Promise<void>;
-}
+import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import type { StoreFixture } from "./store-fixture.ts";
 
 const alice = tenant("alice");
 const statement = { reason: "yearly", operator: "olga" };
 const bob = tenant("bob");
 
-export function rotationSuite(name: string, makeFixture: () => Promise<RotationFixture>): void {
+export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`a rotation on ${name}`, () => {
     const clock = manualClock();
     const random = seededRandom();
     const makeRecord = recordMaker(clock, random);
     const opened: Ledger[] = [];
-    let fixture: RotationFixture;
+    let fixture: StoreFixture;
     let folder: string;
 
     beforeEach(async () => {
@@ -63,17 +53,7 @@ export function rotationSuite(name: string, makeFixture: () => Promise<RotationF
       const verifier = parseVerifierKey(formatVerifierKey(log, key));
       if (verifier === undefined) throw new Error("no verifier");
       try {
-        verifyReceipt(
-          {
-            record_id: receipt.recordId,
-            log_origin: receipt.logOrigin,
-            leaf_index: receipt.leafIndex,
-            tree_size: receipt.treeSize,
-            leaf_hash: receipt.leafHash,
-            proof: receipt.proof,
-          },
-          verifier,
-        );
+        verifyReceipt(givenOf(receipt), verifier);
         return true;
       } catch {
         return false;
@@ -95,6 +75,8 @@ export function rotationSuite(name: string, makeFixture: () => Promise<RotationF
       await running.check();
       const checkpoint = (await running.checkpoint(logNameOf(after.log))) ?? "";
       expect(checkpoint.match(/^— /gm)).toHaveLength(2);
+      for (const { verifierKeys } of await running.published()) expect(new Set(verifierKeys).size).toBe(2);
+      await open(); // Not again.
       const [rotation, ...others] = await rotationsOf("alice");
       expect(others).toEqual([]);
       expect(await running.find(alice, JSON.parse(rotation?.leaf ?? "{}").record_id)).toMatchObject({

@@ -2,12 +2,11 @@ import { expect, test, vi } from "vitest";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { searchFixture } from "./search-postgres-fixture.ts";
 import { searchSuite } from "./search-suite.ts";
 
 const server = postgresOfFile();
 
-searchSuite("PostgreSQL", async () => searchFixture(await postgresFixture(server)));
+searchSuite("PostgreSQL", () => postgresFixture(server));
 
 /** Rows that no search of the log needs. */
 const others = 100_000;

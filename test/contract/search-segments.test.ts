@@ -1,54 +1,39 @@
 /** Leaves that wait for a search index, and its segments: on every store searches find them, whichever process writes. */
 import fc from "fast-check";
-import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
-import { auditLog } from "../../src/ledger/audit/audit.ts";
-import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
-import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
-import { leavesInSegments } from "../../src/stores/sql/search-segments.ts";
 import { segmentLeaves, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { draws } from "../harness/draws.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
-import { registrationFixture } from "./erasure-postgres-fixture.ts";
-import { sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
 import { statement } from "./erasure-suite.ts";
-import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { indexRows, settle, settlePostgres } from "./settled-search.ts";
+import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
+import { indexRows } from "./settled-search.ts";
+import type { StoreFixture } from "./store-fixture.ts";
 
 const clock = manualClock();
 const random = seededRandom("segments");
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 const machine = { clock, random };
-const noTerm = new Uint8Array(16);
+const _noTerm = new Uint8Array(16);
 const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
 /** Of a record, and so of what the index has of a leaf. */
 const termsOfLeaf = 4;
 
 const server = postgresOfFile();
 
-async function sqlitePlace() {
-  const fixture = sqliteErasureFixture();
-  const oneBitMore = "CAST(terms || zeroblob(16) || x'0000000000000080' AS BLOB)";
-  return { ...fixture, oneBitMore, settle: () => settle(fixture.path) };
-}
+const sqlitePlace = async () => sqliteFixture();
+const postgresPlace = () => postgresFixture(server);
 
-async function postgresPlace() {
-  const fixture = await postgresFixture(server);
-  const oneBitMore = `terms || decode('${"00".repeat(23)}80', 'hex')`;
-  return { ...registrationFixture(fixture), oneBitMore, settle: () => settlePostgres(fixture.target) };
-}
-
-let fixture: Awaited<ReturnType<typeof sqlitePlace | typeof postgresPlace>>;
+let fixture: StoreFixture;
 /** Two processes on one store. */
 let ledgers: ServiceLedger[];
 
-async function begin(place: typeof sqlitePlace | typeof postgresPlace): Promise<void> {
+async function begin(place: () => Promise<StoreFixture>): Promise<void> {
   fixture = await place();
   ledgers = [await open(), await open()];
 }
@@ -92,19 +77,7 @@ async function index() {
 const segments = () => query("SELECT first_leaf, end_leaf, terms FROM search_segments ORDER BY first_leaf");
 
 /** What `ledger verify` says of the index. */
-async function problems(): Promise<readonly string[]> {
-  const archive = await fixture.archive();
-  try {
-    const [head] = await archive.logs();
-    if (head === undefined) throw new Error("There is no log.");
-    const checks = companionChecks(await archive.companions(head), head, clock.now());
-    await auditLog(archive, head, { checks });
-    const orphans = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
-    return [...checks.flatMap((check) => check.problems).map(({ message }) => message), ...orphans];
-  } finally {
-    await archive.close();
-  }
-}
+const problems = () => fixture.problems(clock.now());
 
 /** Few leaves wait, all others are in the index, and a search finds every one. */
 async function expectFound(log: string, requestIds: readonly { leafIndex: number; requestId: string }[] = []) {
@@ -139,23 +112,6 @@ describe.each([
   ["PostgreSQL", postgresPlace],
 ] as const)("%s", (_name, place) => {
   beforeEach(() => begin(place));
-
-  test("the newest leaves wait, are found, and go into the index together", async () => {
-    const stored = async () => [...new Set((await rows()).map(({ leafIndex }) => leafIndex))];
-    const [first] = await append(1);
-    expect(await stored()).toEqual([]);
-    await expectFound(first?.log ?? "");
-    while ((await stored()).length === 0) {
-      expect((await index()).filledTo).toBe(0);
-      await append(1);
-      await expectFound(first?.log ?? "");
-    }
-    const { filledTo } = await index();
-    expect(await stored()).toEqual(allLeaves(filledTo));
-    await append(segmentLeaves);
-    expect((await index()).filledTo).toBe(filledTo + segmentLeaves);
-    await expectFound(first?.log ?? "");
-  });
 
   test("what waits of many appends is what the index has of them afterwards, whichever process appends", async () => {
     const [first] = await append(1);
@@ -264,26 +220,20 @@ describe.each([
     expect(await problems()).toEqual([]);
   });
 
-  test("an index that is rebuilt leaves no segment of the one before", async () => {
-    const [first] = await append(3 * segmentLeaves);
-    await reindex();
-    const generations = await query("SELECT DISTINCT generation FROM search_segments");
-    expect(generations.map(({ generation }) => Number(generation))).toEqual([2]);
-    expect(new Set((await rows()).map(({ leafIndex }) => leafIndex))).toEqual(
-      new Set(allLeaves(3 * segmentLeaves + 1)),
-    );
-    await expectFound(first?.log ?? "");
-  });
-
   test.each([
-    ["a term too few", () => "substr(terms, 25)", /leaf \d+ is not found by all of its terms/],
-    ["a bit too many", () => fixture.oneBitMore, /leaf \d+ is found by terms that it does not have/],
+    ["a term too few", (hex: string) => hex.slice(2 * 24), /leaf \d+ is not found by all of its terms/],
+    [
+      "a bit too many",
+      (hex: string) => `${hex}${"00".repeat(23)}80`,
+      /leaf \d+ is found by terms that it does not have/,
+    ],
   ])(
     "the audit names %s, and a segment that no log has",
     async (_what, change, problem) => {
       await append(3 * segmentLeaves);
-      const first = Number((await segments())[1]?.first_leaf);
-      await query(`UPDATE search_segments SET terms = ${change()} WHERE first_leaf = ${first}`);
+      const [, segment] = await segments();
+      const terms = fixture.blob(change(Buffer.from(segment?.terms as Uint8Array).toString("hex")));
+      await query(`UPDATE search_segments SET terms = ${terms} WHERE first_leaf = ${segment?.first_leaf}`);
       expect(await problems()).toContainEqual(expect.stringMatching(problem));
       await query("UPDATE search_segments SET first_leaf = 9000, end_leaf = 9001 WHERE first_leaf = 0");
       expect(await problems()).toContainEqual("search_segments leaf 9000");
@@ -378,23 +328,5 @@ describe("PostgreSQL alone", () => {
     await administration.close();
     expect(await segments()).toEqual(erased);
     expect(await problems()).toEqual([]);
-  });
-
-  test("a look says how many bytes of segments it has gone through", async () => {
-    await append(5 * segmentLeaves);
-    const [key] = await query("SELECT generation FROM search_keys");
-    const client = new Client(clientOptions({ target: (fixture as unknown as PostgresFixture).target }, 0));
-    await client.connect();
-    try {
-      const all = await segments();
-      const look = (first: number, end: number) =>
-        leavesInSegments(queriesOf(client), alice, { first, end, generation: Number(key?.generation) }, [noTerm]);
-      const bytesOf = (rows: typeof all) => rows.reduce((sum, { terms }) => sum + (terms as Buffer).length, 0);
-      expect(await look(0, 10_000)).toEqual({ leaves: [], bytes: bytesOf(all) });
-      expect(await look(0, Number(all[1]?.first_leaf))).toEqual({ leaves: [], bytes: bytesOf(all.slice(0, 1)) });
-      expect(await look(9_000, 10_000)).toEqual({ leaves: [], bytes: 0 });
-    } finally {
-      await client.end();
-    }
   });
 });

@@ -2,7 +2,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
-import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Ledger, PublishedLogs } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../../src/ledger/ports/record.ts";
 import {
@@ -14,29 +13,11 @@ import {
   searchFields,
 } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import type { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
+import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import { draws } from "../harness/draws.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import type { LedgerFixture } from "./ledger-suite.ts";
-
-/** A place of ledgers whose search indexes can be looked at, rebuilt and lost. */
-export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpening" | "damage" | "remove"> {
-  open(options: Parameters<LedgerFixture["open"]>[0]): Promise<Ledger & PublishedLogs>;
-  /** Opens the store for reading, as it is now. */
-  archive(): Promise<Pick<StoreArchive, "search" | "close">>;
-  /** Opens what builds indexes; it calls `pause` between transactions. */
-  indexer(pause: () => Promise<void>): Promise<StoredSearchIndexer>;
-  /** Takes the keys of a tenant's indexes away; what is stored under them stays. */
-  loseKeys(tenantId: string): Promise<void>;
-  /** Number of rows of a tenant's indexes, those of one leaf or all. */
-  countTerms(tenantId: string, leafIndex?: number): Promise<number>;
-  /** Everything that the indexes of a tenant hold, keys left out, as bytes. */
-  storedTerms(tenantId: string): Promise<Uint8Array>;
-  /** Lets the index have all leaves of a log, where some wait for more. */
-  settle(): Promise<void>;
-  /** Removes what the indexes have of a leaf, as an erasure does. */
-  removeTerms(tenantId: string, leafIndex: number): Promise<void>;
-}
+import { indexRows } from "./settled-search.ts";
+import type { StoreFixture } from "./store-fixture.ts";
 
 type Search = (query: SearchQuery) => Promise<SearchPage>;
 
@@ -111,12 +92,12 @@ const asked = fc.record({
 });
 
 /** Checks one store. */
-export function searchSuite(name: string, makeFixture: () => Promise<SearchFixture>): void {
+export function searchSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`search on ${name}`, () => {
     const clock = manualClock();
     const random = seededRandom("search");
     const makeRecord = recordMaker(clock, random);
-    let fixture: SearchFixture;
+    let fixture: StoreFixture;
     let ledger: Ledger & PublishedLogs;
 
     beforeEach(async () => {
@@ -136,16 +117,23 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       if (page === undefined) throw new Error("The log is not there.");
       return page;
     };
-    const withArchive = async <Result>(look: (search: Search) => Promise<Result>): Promise<Result> => {
-      const archive = await fixture.archive();
-      try {
-        return await look((query) => archive.search(query));
-      } finally {
-        await archive.close();
-      }
+    const withArchive = <Result>(look: (search: Search) => Promise<Result>): Promise<Result> =>
+      fixture.reading((archive) => look((query) => archive.search(query)));
+    const loseKeys = (tenantId: string) => fixture.query(`DELETE FROM search_keys WHERE tenant_id = '${tenantId}'`);
+    const termsOf = async (tenantId: string, leafIndex?: number) => {
+      const rows = await indexRows(fixture.query, tenantId);
+      return rows.filter((row) => leafIndex === undefined || row.leafIndex === leafIndex);
+    };
+    const countTerms = async (tenantId: string, leafIndex?: number) => (await termsOf(tenantId, leafIndex)).length;
+    const storedTerms = async (tenantId: string) => Buffer.concat((await termsOf(tenantId)).map(({ term }) => term));
+    /** Removes what the indexes have of a leaf, as an erasure does. */
+    const removeTerms = async (tenantId: TenantId, leafIndex: number) => {
+      const database = await fixture.database();
+      const removed = database.transact((transaction) => removeFromSegments(transaction, tenantId, [leafIndex]));
+      await removed.finally(() => database.close());
     };
     const rebuild = async (tenantId: TenantId, pause = async () => {}) => {
-      const indexer = await fixture.indexer(pause);
+      const indexer = await fixture.indexer({ random: seededRandom("indexer"), pause });
       try {
         return await indexer.rebuild(tenantId, () => {});
       } finally {
@@ -205,7 +193,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
           await rebuild(tenantId);
           await check(served);
           await withArchive(check);
-          await fixture.loseKeys(tenantId);
+          await loseKeys(tenantId);
           await check(served);
         },
       );
@@ -243,9 +231,9 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       await fixture.deleteOpening("alice", recordId);
       // Also before its rows are gone.
       expect(await ask([term])).toEqual([]);
-      expect(await fixture.countTerms("alice", leafIndex)).toBeGreaterThan(0);
-      await fixture.removeTerms("alice", leafIndex);
-      expect(await fixture.countTerms("alice", leafIndex)).toBe(0);
+      expect(await countTerms("alice", leafIndex)).toBeGreaterThan(0);
+      await removeTerms(alice, leafIndex);
+      expect(await countTerms("alice", leafIndex)).toBe(0);
       expect(await ask([term])).toEqual([]);
       const byId = { field: "record_id" as const, value: recordId };
       expect(await ask([byId])).toMatchObject([{ recordId, leafIndex, kind: "evidence", erased: true }]);
@@ -335,7 +323,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       expect(await ask(false)).toEqual(expected);
       await fixture.settle();
       expect(await ask(true)).toEqual(expected);
-      await fixture.loseKeys("alice");
+      await loseKeys("alice");
       expect(await ask(true)).toEqual(expected);
     });
 
@@ -387,12 +375,12 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       await append(alice, { kind: "evidence", request });
       await append(tenant("bob"), { kind: "evidence", request });
       await fixture.settle();
-      const [own, other] = [await fixture.storedTerms("alice"), await fixture.storedTerms("bob")];
+      const [own, other] = [await storedTerms("alice"), await storedTerms("bob")];
       expect(own.length).toBeGreaterThanOrEqual(3 * 16);
       // A record is found by its id without the index, and so a decision.
       const decision = await append(alice);
       await fixture.settle();
-      expect(await fixture.countTerms("alice", decision.leafIndex)).toBe(4);
+      expect(await countTerms("alice", decision.leafIndex)).toBe(4);
       for (const secret of ["very-secret-value", "subject-1", "principal-1", "request-1", "pii"])
         expect(Buffer.from(own).includes(secret)).toBe(false);
       const blocks = (bytes: Uint8Array) =>
@@ -411,12 +399,12 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
         await fixture.damage("alice", damaged.recordId);
         const seen = { leaves: 4, erased: 1, damaged: [damaged.leafIndex] };
         expect(await rebuild(alice)).toEqual(seen);
-        const rows = await fixture.countTerms("alice");
-        expect(await fixture.countTerms("alice", damaged.leafIndex)).toBe(0);
+        const rows = await countTerms("alice");
+        expect(await countTerms("alice", damaged.leafIndex)).toBe(0);
         const byItself = [{ field: "decision_id" as const, value: damaged.recordId }];
         expect(await served({ tenantId: alice, terms: byItself, limit: 1 })).toMatchObject({ found: [] });
         expect(await rebuild(alice)).toEqual(seen);
-        expect(await fixture.countTerms("alice")).toBe(rows);
+        expect(await countTerms("alice")).toBe(rows);
       });
 
       test("goes on beside appends and erasures, which it neither loses nor brings back", async () => {
@@ -429,10 +417,10 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
           if (pauses !== 2) return;
           // Its leaf has been indexed again already.
           await fixture.deleteOpening("alice", recordId);
-          await fixture.removeTerms("alice", leafIndex);
+          await removeTerms(alice, leafIndex);
         });
         expect(pauses).toBeGreaterThanOrEqual(3);
-        expect(await fixture.countTerms("alice", leafIndex)).toBe(0);
+        expect(await countTerms("alice", leafIndex)).toBe(0);
         const known = await allRecords(alice);
         expect(known).toHaveLength(302 + pauses);
         expect(await readAll(served, bySubject)).toEqual(known.filter(matches(bySubject)).map(({ found }) => found));
@@ -441,7 +429,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       test("broken off at any step, the old index serves, and the next rebuild clears up", async () => {
         await Promise.all(Array.from({ length: 300 }, () => append(alice)));
         await fixture.settle();
-        const rows = await fixture.countTerms("alice");
+        const rows = await countTerms("alice");
         for (const last of [1, 2, 3]) {
           let pauses = 0;
           const broken = rebuild(alice, async () => {
@@ -452,14 +440,14 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
           await append(alice);
           expect(await readAll(served, bySubject)).toHaveLength(302);
           await rebuild(alice);
-          expect(await fixture.countTerms("alice")).toBeLessThan(2 * rows);
+          expect(await countTerms("alice")).toBeLessThan(2 * rows);
           expect(await readAll(served, bySubject)).toHaveLength(302);
           const newest = (await fixture.rows("alice")).at(-1);
           await fixture.deleteOpening("alice", newest?.recordId ?? "");
-          await fixture.removeTerms("alice", newest?.leafIndex ?? -1);
+          await removeTerms(alice, newest?.leafIndex ?? -1);
           expect(await readAll(served, bySubject)).toHaveLength(301);
           await rebuild(alice);
-          expect(await fixture.countTerms("alice")).toBe(rows);
+          expect(await countTerms("alice")).toBe(rows);
         }
       });
 
@@ -487,7 +475,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       const expected = [4, 1_404, 2_804, 4_204];
       const indices = async () => (await readAll(served, query)).map(({ leafIndex }) => leafIndex);
       expect(await served(query)).toMatchObject({ found: expected.map((leafIndex) => ({ leafIndex })) });
-      await fixture.loseKeys("alice");
+      await loseKeys("alice");
       // Not all of the log is looked at for one page.
       expect((await served(query)).next).toBeDefined();
       expect(await indices()).toEqual(expected);

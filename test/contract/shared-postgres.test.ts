@@ -1,15 +1,13 @@
 import { expect, test } from "vitest";
-import { openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
 import { compactStore } from "../../src/stores/sql/compact.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
-import { sharedFixture } from "./shared-postgres-fixture.ts";
 import { describeShared } from "./shared-suite.ts";
 
 const server = postgresOfFile();
 
-describeShared("PostgreSQL", async () => sharedFixture(await postgresFixture(server)));
+describeShared("PostgreSQL", () => postgresFixture(server));
 
 test("what is in use stays if a replica whose clock is ahead removes what has expired", async () => {
   const fixture = await postgresFixture(server);
@@ -23,7 +21,7 @@ test("what is in use stays if a replica whose clock is ahead removes what has ex
     );
     await shared.takePortion({ tenantId, counter: "quota", maximum: 10, windowMs: 60_000 }, 10);
     const options = { nowMs: nowMs + 172_800_000, rewrite: false, pause: async () => {}, onProgress: () => {} };
-    const database = await openPostgresDatabase({ target: fixture.target, anchorPath: undefined });
+    const database = await fixture.database();
     const { removed } = await compactStore(database, options);
     await database.close();
     expect(removed).toEqual({ kept_answers: 0, proof_uses: 1, attempts: 0 });

@@ -1,44 +1,37 @@
 /** What every store keeps for a short time for all replicas: used proofs, and attempts. One suite for all of them. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ReplayStore } from "../../src/auth/replay-store.ts";
-import type { PortionCounters } from "../../src/domain/ports.ts";
 import { takeAttempt } from "../../src/domain/session.ts";
-import { manualClock, tenant } from "./ledger-records.ts";
-
-export interface SharedStore {
-  readonly shared: ReplayStore & PortionCounters;
-  close(): Promise<void>;
-}
-
-export interface SharedFixture {
-  /** Opens the store, as another replica does: with a connection of its own. */
-  open(clock: ReturnType<typeof manualClock>): Promise<SharedStore>;
-  /** Number of rows that are kept. */
-  count(what: "proofs" | "attempts"): number | Promise<number>;
-  remove(): Promise<void>;
-}
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
+import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
+import type { StoreFixture } from "./store-fixture.ts";
 
 const alice = tenant("alice");
 const bob = tenant("bob");
 const minuteMs = 60_000;
 
-export function describeShared(name: string, newFixture: () => SharedFixture | Promise<SharedFixture>): void {
+export function describeShared(name: string, newFixture: () => Promise<StoreFixture>): void {
   describe(name, () => {
-    let fixture: SharedFixture;
+    let fixture: StoreFixture;
     let clock: ReturnType<typeof manualClock>;
-    let stores: SharedStore[];
+    let stores: ServiceStores[];
+    const random = seededRandom();
+    /** Opens the store, as another replica does: with a connection of its own. */
     const open = async (ownClock = clock) => {
-      const store = await fixture.open(ownClock);
+      const store = await fixture.openStores({ clock: ownClock, random });
       stores.push(store);
       return store.shared;
     };
+    const close = async () => {
+      for (const { ledger } of stores.splice(0)) await ledger.close();
+    };
+    const count = async (table: "proof_uses" | "attempts") => (await fixture.query(`SELECT 1 FROM ${table}`)).length;
     beforeEach(async () => {
       fixture = await newFixture();
       clock = manualClock();
       stores = [];
     });
     afterEach(async () => {
-      for (const store of stores) await store.close();
+      await close();
       await fixture.remove();
     });
 
@@ -51,7 +44,7 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
         expect(await one.firstUse(use, later())).toBe(true);
         expect(await one.firstUse(use, later())).toBe(false);
         expect(await two.firstUse(use, later())).toBe(false);
-        for (const store of stores.splice(0)) await store.close();
+        await close();
         expect(await (await open()).firstUse(use, later())).toBe(false);
       });
 
@@ -78,11 +71,11 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
         await useMany("early");
         clock.nowMs += 89_999;
         await useMany("meanwhile");
-        expect(await fixture.count("proofs")).toBe(200);
+        expect(await count("proof_uses")).toBe(200);
         expect(await replica.firstUse({ ...use, proof: "early0" }, later())).toBe(false);
         clock.nowMs += 1;
         await useMany("late");
-        expect(await fixture.count("proofs")).toBe(200);
+        expect(await count("proof_uses")).toBe(200);
       });
     });
 
@@ -185,7 +178,7 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
         for (let i = 0; i < 20; i++) await replica.takePortion({ ...limit, counter: `early-${i}` }, 1);
         clock.nowMs += minuteMs;
         for (let i = 0; i < 2; i++) await replica.takePortion({ ...limit, counter: `late-${i}` }, 1);
-        expect(await fixture.count("attempts")).toBe(2);
+        expect(await count("attempts")).toBe(2);
       });
     });
   });

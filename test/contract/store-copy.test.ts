@@ -7,6 +7,7 @@ import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import {
   openPostgresAdministration,
@@ -45,10 +46,6 @@ afterEach(async () => {
   await target.remove();
 });
 
-const embedded = async ({ store }: SqliteFixture) => openSqliteDatabase(store, "target");
-const database = ({ target }: PostgresFixture, part: "source" | "target" = "target") =>
-  openPostgresDatabase({ target, anchorPath: undefined }, part);
-
 /** Works with stores as a copy opens them, and closes them. */
 async function withEnds<Ends extends StoreDatabase[], Result>(
   opening: { [Each in keyof Ends]: Promise<Ends[Each]> },
@@ -64,10 +61,10 @@ async function withEnds<Ends extends StoreDatabase[], Result>(
 
 type OnProgress = (text: string) => void;
 const copy = (onProgress: OnProgress = () => {}, to = target) =>
-  withEnds([embedded(source), database(to)], (from, to) =>
+  withEnds([source.database("target"), to.database("target")], (from, to) =>
     copyStore({ source: from, target: to, keyPath: source.store.keyPath, ...machine, onProgress }),
   );
-const abandon = () => withEnds([embedded(source)], abandonCopy);
+const abandon = () => withEnds([source.database("target")], abandonCopy);
 
 /** Opens the copy as a gateway does, with the same key. */
 const openTarget = () => target.openStores({ ...machine, keyPath: source.store.keyPath });
@@ -101,7 +98,7 @@ async function fill(): Promise<Filled> {
   source.query(`INSERT INTO proof_uses VALUES ('alice', 'gone', ${now})`);
   source.query(`INSERT INTO attempts VALUES ('', 'address', 3, ${now + 1}), ('', 'gone', 3, ${now})`);
   const [erased, held] = records as [NewRecord, NewRecord];
-  const administration = openSqliteAdministration({ ...source.store, ...machine, pause: async () => {} });
+  const administration = await source.administration(machine);
   await administration.erase(alice, [erased.recordId], { reason: "request 7", operator: "olga" });
   await administration.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
   await administration.close();
@@ -119,8 +116,8 @@ async function fillLittle(): Promise<void> {
 }
 
 // SQLite's rows have no prototype.
-const heads = (): Record<string, unknown>[] =>
-  source
+const heads = (of = source): Record<string, unknown>[] =>
+  of
     .query("SELECT tenant_id, origin, size, hex(root) AS root FROM log_heads ORDER BY tenant_id")
     .map((row) => ({ ...row }));
 const copiedHeads = () =>
@@ -144,32 +141,44 @@ const tables = [
   "signing_keys",
 ];
 
+/** As many rows in each table of the embedded store as in those of the database. */
+async function expectAllRows(of: SqliteFixture): Promise<void> {
+  for (const table of tables) {
+    const sql = `SELECT count(*) AS count FROM ${table}`;
+    expect([table, Number((await target.query(sql))[0]?.count)]).toEqual([table, of.query(sql)[0]?.count]);
+  }
+}
+
+/** What was erased stays so, and a retry of a call from before the move gets the same answer, receipt included. */
+async function expectAsBefore({ ledger, shared }: Pick<ServiceStores, "ledger" | "shared">, filled: Filled) {
+  const { retried, answered, erased, held } = filled;
+  expect(await ledger.find(alice, erased.recordId)).toBe("erased");
+  expect(await ledger.find(alice, held.recordId)).toMatchObject({ record_id: held.recordId });
+  const { recordId, request, idempotency } = retried;
+  const again = await ledger.append({ ...makeRecord(bob), recordId, request, ...(idempotency && { idempotency }) });
+  expect(again).toMatchObject({ recordId: answered.recordId, leafIndex: answered.leafIndex, log: answered.log });
+  expect(await shared.firstUse({ tenantId: alice, proof: "kept" }, clock.now() + 60_000)).toBe(false);
+}
+
 describe("a copy", () => {
   test("has all that the source had, in logs that go on", async () => {
-    const { retried, answered, erased, held } = await fill();
+    const filled = await fill();
+    const { answered, held } = filled;
     const before = heads();
     expect(await copy()).toMatchObject({
       wasFinished: false,
       logs: before.map(({ tenant_id, origin, size }) => ({ tenantId: tenant_id, origin, size })),
     });
     expect(await copiedHeads()).toEqual(before);
-    for (const table of tables) {
-      const sql = `SELECT count(*) AS count FROM ${table}`;
-      expect([table, Number((await target.query(sql))[0]?.count)]).toEqual([table, source.query(sql)[0]?.count]);
-    }
+    await expectAllRows(source);
     expect(await target.query("SELECT 1 FROM search_segments WHERE first_leaf <= 1 AND end_leaf > 1")).not.toEqual([]);
 
     const { ledger, shared } = await openTarget();
     try {
-      expect(await ledger.find(alice, erased.recordId)).toBe("erased");
-      expect(await ledger.find(alice, held.recordId)).toMatchObject({ record_id: held.recordId });
-      // A retry of a call from before the move gets the same answer, receipt included.
-      const again = await ledger.append({ ...makeRecord(bob), ...pick(retried) });
-      expect(again).toMatchObject({ recordId: answered.recordId, leafIndex: answered.leafIndex, log: answered.log });
+      await expectAsBefore({ ledger, shared }, filled);
       // New records continue the same log.
       const next = await ledger.append(makeRecord(bob));
       expect([next.log, next.leafIndex]).toEqual([answered.log, before[1]?.size]);
-      expect(await shared.firstUse({ tenantId: alice, proof: "kept" }, clock.now() + 60_000)).toBe(false);
       expect(await target.query("SELECT proof FROM proof_uses")).toHaveLength(1);
       expect(await target.query("SELECT tenant_id, counter, taken FROM attempts")).toEqual([
         { tenant_id: "", counter: "address", taken: 3 },
@@ -177,19 +186,15 @@ describe("a copy", () => {
     } finally {
       await ledger.close();
     }
-    const administration = await openPostgresAdministration({
-      target: target.target,
-      anchorPath: undefined,
-      ...machine,
-    });
+    const administration = await target.administration(machine);
     expect(await administration.erase(alice, [held.recordId], { reason: "request 7", operator: "olga" })).toMatchObject(
       {
         refused: [{ recordId: held.recordId, why: "held" }],
       },
     );
     await administration.close();
-    const archive = await openPostgresArchive({ target: target.target, anchorPath: undefined });
-    for (const head of await archive.logs()) expect((await auditLog(archive, head)).problem).toBeUndefined();
+    for (const tenantId of [alice, bob, carol]) expect((await target.audit(tenantId)).problem).toBeUndefined();
+    const archive = await target.archive();
     const terms = [{ field: "record_id", value: held.recordId }] as const;
     expect(await archive.search({ tenantId: alice, terms, limit: 10 })).toMatchObject({
       found: [{ recordId: held.recordId, leafIndex: 2 }],
@@ -302,7 +307,7 @@ describe("a copy that was broken off", () => {
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
     await expect(
-      openPostgresAdministration({ target: target.target, anchorPath: undefined, ...machine }),
+      target.administration(machine),
     ).rejects.toThrow("finish it with `store copy`");
     await expect(source.open(machine)).rejects.toThrow(/is sealed: a copy to another store is under way/);
     expect(await copy()).toMatchObject({ wasFinished: false });
@@ -323,7 +328,7 @@ describe("a copy that was broken off", () => {
 
   /** Copies while something happens at a step. */
   async function copyWhile(step: string, work: () => Promise<unknown>) {
-    return withEnds([embedded(source), database(target)], async (from, to) => {
+    return withEnds([source.database("target"), target.database("target")], async (from, to) => {
       const slowed: StoreDatabase = {
         ...to,
         async insert(transaction, table, rows) {
@@ -349,7 +354,7 @@ describe("a copy that was broken off", () => {
     };
     const takeOver = async () => expect(copy(onProgress)).rejects.toThrow("pulled the plug");
     // Between two tables: the transaction of a row holds the mark.
-    const result = withEnds([embedded(source), database(target)], async (from, to) => {
+    const result = withEnds([source.database("target"), target.database("target")], async (from, to) => {
       const query: StoreDatabase["query"] = async (statement, values) => {
         if (statement.text.includes("FROM signing_keys")) await takeOver();
         return from.query(statement, values);
@@ -384,17 +389,13 @@ describe("a copy back", () => {
 
   const keyPath = () => source.store.keyPath;
   const copyBack = (onProgress: OnProgress = () => {}) =>
-    withEnds([database(target, "source"), embedded(back)], (from, to) =>
+    withEnds([target.database("source"), back.database("target")], (from, to) =>
       copyStore({ source: from, target: to, keyPath: keyPath(), ...machine, onProgress }),
     );
   const openBack = () => openSqliteStores({ ...back.store, keyPath: keyPath(), originPrefix, ...machine });
-  const headsBack = () =>
-    back
-      .query("SELECT tenant_id, origin, size, hex(root) AS root FROM log_heads ORDER BY tenant_id")
-      .map((row) => ({ ...row }));
 
   test("has all that the database had, in logs that go on", async () => {
-    const { retried, answered, erased, held } = await fill();
+    const filled = await fill();
     await copy();
     const running = (await openTarget()).ledger;
     const added = await running.append(makeRecord(tenant("dave")));
@@ -410,24 +411,17 @@ describe("a copy back", () => {
     await running.close();
     await expect(openTarget()).rejects.toThrow(/is sealed: it was copied/);
     await expect(
-      openPostgresAdministration({ target: target.target, anchorPath: undefined, ...machine }),
+      target.administration(machine),
     ).rejects.toThrow(/is sealed: it was copied/);
     expect(await copyBack()).toMatchObject({ wasFinished: true });
 
-    expect(headsBack()).toEqual(await copiedHeads());
-    for (const table of tables) {
-      const sql = `SELECT count(*) AS count FROM ${table}`;
-      expect([table, back.query(sql)[0]?.count]).toEqual([table, Number((await target.query(sql))[0]?.count)]);
-    }
+    expect(heads(back)).toEqual(await copiedHeads());
+    await expectAllRows(back);
     const copied = back.query("SELECT record_id FROM entries").map(({ record_id }) => record_id);
     expect(copied).toEqual(expect.arrayContaining([...acknowledged, added.recordId]));
     const { ledger, shared } = await openBack();
-    expect(await ledger.find(alice, erased.recordId)).toBe("erased");
-    expect(await ledger.find(alice, held.recordId)).toMatchObject({ record_id: held.recordId });
-    const again = await ledger.append({ ...makeRecord(bob), ...pick(retried) });
-    expect(again).toMatchObject({ recordId: answered.recordId, leafIndex: answered.leafIndex, log: answered.log });
+    await expectAsBefore({ ledger, shared }, filled);
     expect((await ledger.append(makeRecord(tenant("dave")))).leafIndex).toBe(added.leafIndex + 1);
-    expect(await shared.firstUse({ tenantId: alice, proof: "kept" }, clock.now() + 60_000)).toBe(false);
     await ledger.close();
     await back.verify();
   });
@@ -442,14 +436,14 @@ describe("a copy back", () => {
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     await expect(openBack()).rejects.toThrow("finish it with `store copy`");
     await expect(openTarget()).rejects.toThrow("a copy to another store is under way");
-    const abandonBack = () => withEnds([database(target, "source")], abandonCopy);
+    const abandonBack = () => withEnds([target.database("source")], abandonCopy);
     expect(await abandonBack()).toBe(true);
     const { ledger } = await openTarget();
     await ledger.append(makeRecord(alice));
     await ledger.close();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     expect(await copyBack()).toMatchObject({ wasFinished: false });
-    expect(headsBack()).toEqual(await copiedHeads());
+    expect(heads(back)).toEqual(await copiedHeads());
     await expect(abandonBack()).rejects.toThrow(/is sealed: it was copied/);
     await (await openBack()).ledger.close();
   });
@@ -559,7 +553,3 @@ describe("the command", () => {
     expect(err).not.toContain("secret");
   });
 });
-
-function pick({ recordId, request, idempotency }: NewRecord) {
-  return { recordId, request, ...(idempotency !== undefined && { idempotency }) };
-}

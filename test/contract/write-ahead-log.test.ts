@@ -3,7 +3,7 @@ import { statSync, unlinkSync } from "node:fs";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
-import { CheckpointGate } from "./checkpoint-gate-connection.ts";
+import { FaultControl } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
@@ -13,21 +13,21 @@ const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 const mib = 1024 * 1024;
 let fixture: SqliteFixture;
-let gate: CheckpointGate;
+let gate: FaultControl;
 let ledger: ServiceLedger;
 
 beforeEach(async () => {
   fixture = sqliteFixture();
-  gate = new CheckpointGate();
+  gate = new FaultControl("checkpoints");
   ledger = await openSqliteLedger({
     ...fixture.store,
     originPrefix: "ledger.example/logs",
     ...{ clock, random },
-    connection: { module: new URL("./checkpoint-gate-connection.ts", import.meta.url), data: gate.cells },
+    connection: { module: new URL("./ledger-faulty-connection.ts", import.meta.url), data: gate.cells },
   });
 });
 afterEach(async () => {
-  gate.open();
+  gate.release("checkpoints");
   await ledger.close();
   await fixture.remove();
 });
@@ -40,14 +40,14 @@ const write = () => ledger.keepPolicyRevision(`sha256:${revisions++}`, content);
 test("a commit waits for no checkpoint, and the last pages are copied once the others are", async () => {
   do await write();
   while (sizeBytes("-wal") <= 33 * mib);
-  await vi.waitUntil(() => gate.begun > 0);
+  await vi.waitUntil(() => gate.begun("checkpoints") > 0, { timeout: 20_000 });
   const before = sizeBytes("-wal");
   expect(before).toBeGreaterThan(32 * mib);
   expect(sizeBytes()).toBeLessThan(8 * mib);
   for (let writes = 0; writes < 8; writes++) await ledger.append(makeRecord(alice));
   expect(sizeBytes()).toBeLessThan(8 * mib);
-  gate.open();
-  await vi.waitUntil(() => sizeBytes() > 32 * mib);
+  gate.release("checkpoints");
+  await vi.waitUntil(() => sizeBytes() > 32 * mib, { timeout: 20_000 });
   await vi.waitUntil(async () => {
     // Begins the log again: it does not get longer.
     await write();
@@ -57,27 +57,27 @@ test("a commit waits for no checkpoint, and the last pages are copied once the o
 });
 
 test("it stays bounded under steady load", async () => {
-  gate.open();
+  gate.release("checkpoints");
   let longest = 0;
   for (let writes = 0; writes < 120; writes++) {
     await Promise.all([write(), ledger.append(makeRecord(alice))]);
     longest = Math.max(longest, sizeBytes("-wal"));
   }
-  expect(gate.begun).toBeGreaterThan(1);
+  expect(gate.begun("checkpoints")).toBeGreaterThan(1);
   expect(longest).toBeLessThan(100 * mib);
   await fixture.verify();
 });
 
 test("it is bounded if the thread that copies it is stuck", async () => {
   for (let writes = 0; writes < 150; writes++) await write();
-  expect(gate.begun).toBe(1);
+  expect(gate.begun("checkpoints")).toBe(1);
   expect(sizeBytes()).toBeGreaterThan(100 * mib);
   expect(sizeBytes("-wal")).toBeLessThan(140 * mib);
 });
 
 test("a log that was deleted is not copied by another thread, and records of its store are refused", async () => {
-  while (gate.begun === 0) await write();
+  while (gate.begun("checkpoints") === 0) await write();
   unlinkSync(`${fixture.path}-wal`);
-  gate.open();
+  gate.release("checkpoints");
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
 });

@@ -1,0 +1,166 @@
+/** A store in a place of its own, for every suite: its ports as each kind opens them, and looks behind them. */
+import { setImmediate } from "node:timers/promises";
+import type { RandomFill } from "../../src/base/ids.ts";
+import type { LedgerEvents, ServiceLedger } from "../../src/ledger/append/ledger.ts";
+import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks } from "../../src/ledger/audit/companions.ts";
+import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
+import type { RecordsAdministration } from "../../src/ledger/ports/records-administration.ts";
+import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
+import type { AdministrationMachine, ServiceMachine, ServiceStores } from "../../src/stores/sql/backend.ts";
+import type { Database, Purpose, StoreDatabase, Transaction } from "../../src/stores/sql/queries.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
+import { settleOn } from "./settled-search.ts";
+
+type Row = Record<string, unknown>;
+
+export interface OpenOptions extends Pick<ServiceMachine, "clock" | "random" | "logger"> {
+  readonly keyPath?: string;
+  readonly limits?: Partial<AppenderLimits>;
+  readonly events?: LedgerEvents;
+}
+
+/** What differs from one kind of store to the other. */
+export interface StoreDriver {
+  readonly kind: "SQLite" | "PostgreSQL";
+  readonly keyPath: string;
+  /** Runs a statement on a connection of its own. */
+  query(sql: string): Row[] | Promise<Row[]>;
+  /** Bytes as a statement says them. */
+  blob(hex: string): string;
+  openStores(options: OpenOptions): Promise<ServiceStores>;
+  archive(): Promise<StoreArchive>;
+  database(purpose?: Purpose): Promise<StoreDatabase>;
+  administration(machine: Pick<AdministrationMachine, "clock" | "random">): Promise<RecordsAdministration>;
+  remove(): Promise<void>;
+}
+
+/** One row of a log as it is stored. */
+export interface StoredRow {
+  readonly leafIndex: number;
+  readonly recordId: string;
+  /** JSON text of the leaf. */
+  readonly leaf: string;
+}
+
+export interface IndexerOptions {
+  readonly random: RandomFill;
+  /** Called before each query of the indexer's transactions, which goes on when it resolves. */
+  readonly before?: (statement: string) => Promise<void>;
+  /** Called between transactions. */
+  readonly pause?: () => Promise<void>;
+}
+
+export type StoreFixture = StoreDriver & ReturnType<typeof looksBehind<StoreDriver>>;
+
+export function fixtureOver<Driver extends StoreDriver>(driver: Driver) {
+  return { ...driver, ...looksBehind(driver) };
+}
+
+function looksBehind<Driver extends StoreDriver>(driver: Driver) {
+  const query = async (sql: string) => driver.query(sql);
+  const isOf = (tenantId: string, recordId: string) => `WHERE tenant_id = '${tenantId}' AND record_id = '${recordId}'`;
+  /** Flips a bit of a row's bytes, at a place that is counted from the end if it is below 0. */
+  const flip = async (table: string, column: string, at: number, where: string) => {
+    const [row] = await query(`SELECT ${column} AS bytes FROM ${table} ${where}`);
+    const bytes = Buffer.from(row?.bytes as Uint8Array);
+    const place = at < 0 ? bytes.length + at : at;
+    bytes[place] = (bytes[place] ?? 0) ^ 1;
+    await query(`UPDATE ${table} SET ${column} = ${driver.blob(bytes.toString("hex"))} ${where}`);
+  };
+  const reading = async <Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> => {
+    const archive = await driver.archive();
+    try {
+      return await look(archive);
+    } finally {
+      await archive.close();
+    }
+  };
+  return {
+    reading,
+    open: async (options: Parameters<Driver["openStores"]>[0]): Promise<ServiceLedger> =>
+      (await driver.openStores(options)).ledger,
+    /** Rows of a tenant's log, by index. */
+    async rows(tenantId: string): Promise<readonly StoredRow[]> {
+      const columns = "leaf_index, record_id, leaf";
+      const rows = await query(`SELECT ${columns} FROM entries WHERE tenant_id = '${tenantId}' ORDER BY leaf_index`);
+      return rows.map(({ leaf_index, record_id, leaf }) => ({
+        leafIndex: Number(leaf_index),
+        recordId: record_id as string,
+        leaf: Buffer.from(leaf as Uint8Array).toString("utf8"),
+      }));
+    },
+    /** What verifies the checkpoints of a log. */
+    async verifier(origin: string): Promise<NoteVerifier> {
+      const [key] = readKeyFile(driver.keyPath) ?? [];
+      const verifier = key && parseVerifierKey(formatVerifierKey(origin, key.publicKey));
+      if (verifier === undefined) throw new Error("There is no key.");
+      return verifier;
+    },
+    /** Deletes the opening of a record, as an erasure does. */
+    async deleteOpening(tenantId: string, recordId: string): Promise<void> {
+      await query(`DELETE FROM openings ${isOf(tenantId, recordId)}`);
+    },
+    /** Changes a stored record without its key. */
+    damage: (tenantId: string, recordId: string) => flip("entries", "sealed", -1, isOf(tenantId, recordId)),
+    /** Changes the hash of a log's first leaf in its tile. */
+    damageTile: (tenantId: string) =>
+      flip("tiles", "hashes", 0, `WHERE tenant_id = '${tenantId}' AND level = 0 AND tile_index = 0`),
+    /** Opens the indexer, which rebuilds the indexes. */
+    async indexer({ random, before, pause = () => setImmediate() }: IndexerOptions): Promise<StoredSearchIndexer> {
+      return new StoredSearchIndexer(waiting(await driver.database(), before), { random, pause });
+    },
+    /** Lets the search indexes have all leaves, if some wait for more. */
+    settle: async () => settleOn(await driver.database()),
+    /** Walks the tenant's log. */
+    audit: (tenantId: string) =>
+      reading(async (archive) => {
+        const head = (await archive.logs()).find((log) => log.tenantId === tenantId);
+        if (head === undefined) throw new Error("There is no log.");
+        const { leaves, erased, problem } = await auditLog(archive, head);
+        return { leaves, erased, problem };
+      }),
+    /** What an audit finds wrong with any log, with what stands beside it, and with rows that no log has. */
+    problems: (nowMs: number) =>
+      reading(async (archive): Promise<readonly string[]> => {
+        const wrong = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
+        for (const head of await archive.logs()) {
+          const checks = companionChecks(await archive.companions(head), head, nowMs);
+          const { problem } = await auditLog(archive, head, { checks });
+          const found = [...(problem === undefined ? [] : [problem]), ...checks.flatMap((check) => check.problems)];
+          wrong.push(...found.map(({ message }) => message));
+        }
+        return wrong;
+      }),
+    /** Backs up openings, kept answers and search terms; what it resolves with puts them back. */
+    async backUpOpenings(): Promise<() => Promise<void>> {
+      const tables = ["openings", "kept_answers", "search_segments"];
+      for (const table of tables) await query(`CREATE TABLE backup_${table} AS SELECT * FROM ${table}`);
+      return async () => {
+        const segments = "SELECT tenant_id, first_leaf FROM backup_search_segments";
+        await query("DELETE FROM kept_answers");
+        await query(`DELETE FROM search_segments WHERE (tenant_id, first_leaf) IN (${segments})`);
+        for (const table of tables)
+          await query(`INSERT INTO ${table} SELECT * FROM backup_${table} WHERE true ON CONFLICT DO NOTHING`);
+      };
+    },
+  };
+}
+
+/** A database whose transactions wait before each of their queries. */
+function waiting(database: StoreDatabase, before: IndexerOptions["before"] = async () => {}): Database {
+  return {
+    ...database,
+    transact: (work, tenantId) =>
+      database.transact((transaction) => {
+        const query: Transaction["query"] = async (statement, values) => {
+          await before(statement.name);
+          return transaction.query(statement, values);
+        };
+        const [insert, each] = [transaction.insert.bind(transaction), transaction.each.bind(transaction)];
+        return work({ query, insert, each });
+      }, tenantId),
+  };
+}

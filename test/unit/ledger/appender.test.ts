@@ -1,14 +1,17 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { ServiceError } from "../../../src/base/errors.ts";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { Appender } from "../../../src/ledger/append/appender.ts";
 import { GroupRooms } from "../../../src/ledger/append/group.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/limits.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import {
+  type BatchFailure,
   type BatchOutcome,
   type BatchResult,
   type BatchWriter,
   type TenantBatch,
+  UnsoundLogError,
   UnstorableError,
 } from "../../../src/ledger/ports/store.ts";
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
@@ -30,6 +33,21 @@ const committed = {
 };
 const signer = new LogSigner([signingKeyOf(new Uint8Array(32))]);
 
+/** What a store answers for one batch after the other. */
+function resultsOf(): (batch: TenantBatch) => BatchResult {
+  const sizes = new Map<string, number>();
+  return ({ tenantId, records }) => {
+    const firstLeafIndex = sizes.get(tenantId) ?? 0;
+    const size = firstLeafIndex + records.length;
+    sizes.set(tenantId, size);
+    const tree = { size, root: new Uint8Array(32) };
+    const results = records.map(({ recordId }, position) => {
+      return { ...committed, recordId, tree, leafIndex: firstLeafIndex + position };
+    });
+    return { log: `o/${tenantId}`, results };
+  };
+}
+
 interface HeldWrite extends PromiseWithResolvers<readonly BatchOutcome[]> {
   readonly batches: readonly TenantBatch[];
 }
@@ -38,7 +56,7 @@ interface HeldWrite extends PromiseWithResolvers<readonly BatchOutcome[]> {
 class HeldWriter implements BatchWriter {
   readonly writes: HeldWrite[] = [];
   #began: PromiseWithResolvers<void> = Promise.withResolvers();
-  readonly sizes = new Map<string, number>();
+  readonly #resultOf = resultsOf();
 
   write(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
     const held = { ...Promise.withResolvers<readonly BatchOutcome[]>(), batches };
@@ -64,19 +82,9 @@ class HeldWriter implements BatchWriter {
       reject(new UnstorableError("bad"));
       return;
     }
-    resolve(batches.map((batch) => this.resultOf(batch)));
+    resolve(batches.map((batch) => this.#resultOf(batch)));
   }
 
-  resultOf({ tenantId, records }: TenantBatch): BatchResult {
-    const firstLeafIndex = this.sizes.get(tenantId) ?? 0;
-    const size = firstLeafIndex + records.length;
-    this.sizes.set(tenantId, size);
-    const tree = { size, root: new Uint8Array(32) };
-    const results = records.map(({ recordId }, position) => {
-      return { ...committed, recordId, tree, leafIndex: firstLeafIndex + position };
-    });
-    return { log: `o/${tenantId}`, results };
-  }
 }
 
 let stop = () => {};
@@ -147,19 +155,6 @@ test("a record that comes alone is not kept waiting for company", async () => {
   await appended;
 });
 
-test("no caller is answered before the write is", async () => {
-  const { writer, appender } = setup();
-  let answered = false;
-  const appended = appender.append(makeRecord(alice)).then(() => {
-    answered = true;
-  });
-  await writer.began(0);
-  await new Promise(setImmediate);
-  expect(answered).toBe(false);
-  await writer.finish(0);
-  await appended;
-});
-
 test("a tenant with a long queue gets what the others leave", async () => {
   const { writer, appender } = setup({ maxRecordsPerWrite: 6 });
   const all = [...Array(20).fill(alice), bob, tenant("carol"), tenant("carol")].map((id) =>
@@ -223,18 +218,6 @@ test("a tenant that fills the queues is refused, while others are not", async ()
   // A half of the bytes, and then a half of the rest: a record is a little larger than its purpose.
   expect([queued(ofAlice), queued(ofBob)]).toEqual([12, 6]);
   expect(new Set(ofAlice)).toEqual(new Set(["queued", "overloaded"]));
-});
-
-test("all queues together are bounded in bytes", async () => {
-  const { writer, appender } = setup({ maxQueuedBytes: 1_000 });
-  const large: Partial<NewRecord> = { request: { purpose: "x".repeat(400) } };
-  const fits = appender.append(makeRecord(alice, large));
-  await expect(appender.append(makeRecord(bob, large))).rejects.toMatchObject({ reason: "overloaded" });
-  await writer.finish(0);
-  await fits;
-  const again = appender.append(makeRecord(bob, large));
-  await writer.finish(1);
-  await again;
 });
 
 test("bad records are refused alone, wherever they stand, and the others keep their order", async () => {
@@ -398,19 +381,100 @@ describe("room for groups of a tenant", () => {
   });
 });
 
-test("closing waits for what is queued", async () => {
-  const { writer, appender } = setup({ maxRecordsPerWrite: 1 });
-  const all = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
-  let closed = false;
-  const closing = appender.close().then(() => {
-    closed = true;
+describe("writes whose batches end apart from each other", () => {
+  /** Appends a record of each tenant in one write, whose batches end as `outcome` says. */
+  function appendAll(outcome: (batch: TenantBatch, resultOf: (batch: TenantBatch) => BatchResult) => BatchOutcome) {
+    const writes: string[][] = [];
+    const resultOf = resultsOf();
+    const write = async (batches: readonly TenantBatch[]) => {
+      writes.push(batches.map(({ tenantId, records }) => `${tenantId} ${records.length}`));
+      return batches.map((batch) => outcome(batch, resultOf));
+    };
+    const appender = new Appender({ write }, signer);
+    const names = ["alice", "bob", "alice"];
+    const results = Promise.allSettled(names.map((name) => appender.append(makeRecord(tenant(name)))));
+    return { writes, results };
+  }
+
+  test("a batch that failed refuses those who wait for it, and no other call", async () => {
+    const down = new ServiceError("store_unavailable", "down");
+    const { writes, results } = appendAll((batch, resultOf) => (batch.tenantId === "alice" ? { error: down } : resultOf(batch)));
+    expect(await results).toMatchObject([
+      { status: "rejected", reason: down },
+      { status: "fulfilled", value: { log: "o/bob" } },
+      { status: "rejected", reason: down },
+    ]);
+    expect(writes).toEqual([["alice 2", "bob 1"]]);
   });
-  await writer.finish(0);
-  await writer.began(1);
-  expect(closed).toBe(false);
-  await writer.finish(1);
-  await Promise.all(all);
-  await closing;
-  await expect(appender.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
-  await appender.close();
+
+  test("what is no refusal of the service's own is one of the store", async () => {
+    const { results } = appendAll(() => ({ error: new Error("driver") }));
+    expect(await results).toMatchObject(Array(3).fill({ status: "rejected", reason: { reason: "store_unavailable" } }));
+  });
+
+  test("a batch that fails because of its data is halved, alone", async () => {
+    const { writes, results } = appendAll((batch, resultOf) =>
+      batch.records.length > 1 ? { error: new UnstorableError("bad") } : resultOf(batch),
+    );
+    expect(await results).toMatchObject(Array(3).fill({ status: "fulfilled" }));
+    expect(writes).toEqual([["alice 2", "bob 1"], ["alice 1"], ["alice 1"]]);
+  });
+
+  test("a batch that the store writes later is answered by its own outcome", async () => {
+    const { writes, results } = appendAll((batch, resultOf) =>
+      batch.tenantId === "alice" ? { later: Promise.resolve(resultOf(batch)) } : resultOf(batch),
+    );
+    expect(await results).toMatchObject([
+      { status: "fulfilled", value: { leafIndex: 0 } },
+      { status: "fulfilled", value: { log: "o/bob" } },
+      { status: "fulfilled", value: { leafIndex: 1 } },
+    ]);
+    expect(writes).toEqual([["alice 2", "bob 1"]]);
+  });
+
+  test("a batch that failed later refuses its own callers, and what waits behind it is written", async () => {
+    const down = new ServiceError("store_unavailable", "down");
+    const later = Promise.withResolvers<BatchFailure>();
+    const outcomes: BatchOutcome[] = [{ later: later.promise }, { error: new UnstorableError("bad") }];
+    const appender = new Appender({ write: async () => outcomes.splice(0, 1) }, signer);
+    const first = appender.append(makeRecord(alice));
+    await new Promise(setImmediate);
+    const results = Promise.allSettled([first, appender.append(makeRecord(alice))]);
+    later.resolve({ error: down });
+    expect(await results).toMatchObject([{ reason: down }, { reason: { reason: "internal" } }]);
+  });
+
+  test("a batch that is written later delays no other tenant, and closing waits for it", async () => {
+    const resultOf = resultsOf();
+    const released = Promise.withResolvers<void>();
+    const write = async (batches: readonly TenantBatch[]): Promise<BatchOutcome[]> =>
+      batches.map((batch) =>
+        batch.tenantId === "alice" ? { later: released.promise.then(() => resultOf(batch)) } : resultOf(batch),
+      );
+    const appender = new Appender({ write }, signer);
+    const held = appender.append(makeRecord(alice));
+    for (let turn = 0; turn < 4; turn++) await appender.append(makeRecord(bob));
+    const order: string[] = [];
+    const [later, closed] = [appender.append(makeRecord(alice)), appender.close()];
+    void held.then(() => order.push("held"));
+    void later.then(() => order.push("later"));
+    released.resolve();
+    await closed;
+    await later;
+    expect(order).toEqual(["held", "later"]);
+  });
+
+  test("halves of a tenant's batch are written in order, even if the store writes them later", async () => {
+    const order: string[] = [];
+    const { results } = appendAll((batch, resultOf) => {
+      if (batch.records.length > 1) return { error: new UnstorableError("bad") };
+      const written = new Promise(setImmediate).then(() => {
+        order.push(...batch.records.map(({ recordId }) => recordId));
+        return resultOf(batch);
+      });
+      return { later: written };
+    });
+    const [first, , third] = (await results).map((result) => result.status === "fulfilled" && result.value.recordId);
+    expect(order.filter((id) => id === first || id === third)).toEqual([first, third]);
+  });
 });

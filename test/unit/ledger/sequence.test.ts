@@ -29,38 +29,10 @@ test("the bytes of a record do not change", () => {
   ]);
 });
 
-test("a new log gets its own opaque origin, and genesis first", () => {
-  const { head, firstLeafIndex, entries } = sequence(
-    undefined,
-    [written(makeRecord(alice))],
-    clock.now(),
-    seed(1),
-    "logs.example",
-  );
-  expect(head).toEqual({
-    origin: expect.stringMatching(/^logs\.example\/[0-9a-f]{32}$/),
-    size: 2,
-    lastRecordedAtMs: clock.now(),
-  });
-  expect(firstLeafIndex).toBe(1);
-  expect(entries.map(({ leaf }) => parseLeaf(leaf).kind)).toEqual(["genesis", "decision"]);
-  expect(JSON.parse(recordText(entries[0] as SealedEntry)).record_id).toBe(entries[0]?.recordId);
-});
-
 test("every entry has its own opening", () => {
   const records = [written(makeRecord(alice)), written(makeRecord(alice)), written(makeRecord(alice))] as const;
   const { entries } = sequence(undefined, records, clock.now(), seed(3), "o");
   expect(new Set(entries.map(({ opening }) => Buffer.from(opening).toString("hex"))).size).toBe(4);
-});
-
-test.each([
-  ["the clock went on", 500, 1_000, 1_000],
-  ["the clock went back", 2_000, 1_000, 2_000],
-])("when %s, the later time is recorded", (_, lastRecordedAtMs, nowMs, expected) => {
-  const head = { origin: "o/1", size: 1, lastRecordedAtMs };
-  const sequenced = sequence(head, [written(makeRecord(alice))], nowMs, seed(1), "o");
-  expect(sequenced.recordedAt).toBe(new Date(expected).toISOString());
-  expect(sequenced.head.lastRecordedAtMs).toBe(expected);
 });
 
 test("a seed of the wrong size is refused, rather than openings shared", () => {

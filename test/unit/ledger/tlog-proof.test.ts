@@ -69,9 +69,6 @@ test("extra data is read, and proves nothing", () => {
 
 test.each([
   ["nothing", ""],
-  ["another header", proof.replace("@v1", "@v2")],
-  ["no index", proof.replace(`${indexLine}\n`, "")],
-  ["an index with a leading zero", proof.replace(indexLine, "index 05")],
   ["a negative index", proof.replace(indexLine, "index -5")],
   ["an empty index", proof.replace(indexLine, "index ")],
   ["an index beyond 2^53 - 1", proof.replace(indexLine, "index 9007199254740993")],
@@ -86,7 +83,6 @@ test.each([
   ],
   ["a space after a hash", proof.replace(firstHash, `${firstHash} `)],
   ["64 hashes", proof.replace(firstHash, `${firstHash}\n`.repeat(64).trimEnd())],
-  ["carriage returns", proof.replaceAll("\n", "\r\n")],
   ["no checkpoint", proof.slice(0, proof.indexOf("\n\n") + 1)],
   ["a checkpoint without signature", proof.slice(0, proof.indexOf("—"))],
   ["more than 256 KiB", proof + "x".repeat(256 * 1024)],

@@ -35,13 +35,6 @@ const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
 const batch = () => ({ tenantId: alice, records: [encodeRecord(makeRecord(alice)).text] });
 const seed = () => random(new Uint8Array(seedBytes(1)));
 
-test("every commit is synced, whatever the file was opened with before", () => {
-  const connection = open();
-  expect(connection.prepare("PRAGMA journal_mode").get()).toEqual({ journal_mode: "wal" });
-  expect(connection.prepare("PRAGMA synchronous").get()).toEqual({ synchronous: 2 });
-  connection.close();
-});
-
 test("a new store has pages that hold several records; one that is there keeps its own", () => {
   const pageSize = (of: string) => {
     const connection = openConnection({ path: of, readOnly: true, busyTimeoutMs: 0 });

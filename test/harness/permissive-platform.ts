@@ -1,5 +1,6 @@
 /** A platform in memory that allows everything, for tests of what cryptography alone holds; calls can be replaced. */
 import { randomUUID } from "node:crypto";
+import { EnforcementError, type EnforcementFailure } from "../../clients/typescript/src/enforce/index.ts";
 import type { Decision, EvidenceEvent, Platform, Registration } from "../../clients/typescript/src/enforce/platform.ts";
 
 export interface PermissivePlatform extends Platform {
@@ -39,4 +40,15 @@ export function permissivePlatform(): PermissivePlatform {
       return { accepted: true, warnings: [] };
     },
   };
+}
+
+/** How work of an enforcer fails; undefined if it does not. Rejects with any other error. */
+export async function failureOf(work: Promise<unknown>): Promise<EnforcementFailure | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (error) {
+    if (error instanceof EnforcementError) return error.failure;
+    throw error;
+  }
 }

@@ -19,7 +19,11 @@ import {
   receiptsPathOf,
 } from "../../../clients/typescript/src/enforce/index.ts";
 import { draws } from "../../harness/draws.ts";
-import { type PermissivePlatform, permissivePlatform } from "../../harness/permissive-platform.ts";
+import {
+  failureOf as failure,
+  type PermissivePlatform,
+  permissivePlatform,
+} from "../../harness/permissive-platform.ts";
 
 /** Paths on a disk that is full: files on it keep what they have, and no new one is made. */
 const disk = vi.hoisted(() => ({ isFull: (_: string): boolean => false }));
@@ -56,15 +60,6 @@ const enforcer = (options: Partial<EnforcerOptions> = {}) =>
     ...options,
   });
 const resource = { kind: "test" };
-const failure = async (work: Promise<unknown>) => {
-  const error = await work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  expect(error).toBeInstanceOf(EnforcementError);
-  return (error as EnforcementError).failure;
-};
-
 function headerOf(path: string) {
   const bytes = readFileSync(path);
   return JSON.parse(bytes.subarray(29, 29 + bytes.readUInt32BE(25)).toString());

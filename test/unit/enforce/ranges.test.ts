@@ -18,7 +18,7 @@ import {
   type RandomAccess,
 } from "../../../clients/typescript/src/enforce/index.ts";
 import { PlatformError } from "../../../clients/typescript/src/index.ts";
-import { type PermissivePlatform, permissivePlatform } from "../../harness/permissive-platform.ts";
+import { failureOf, type PermissivePlatform, permissivePlatform } from "../../harness/permissive-platform.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "ranges-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -55,15 +55,6 @@ async function read(sealed: Sealed, offset: number, length: number, options: { i
   output.end();
   return found;
 }
-async function failureOf(work: Promise<unknown>): Promise<string | undefined> {
-  const error = await work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  if (error !== undefined) expect(error).toBeInstanceOf(EnforcementError);
-  return (error as EnforcementError | undefined)?.failure;
-}
-
 const first = 4_096 - 40 - 16;
 const other = 4_096 - 16;
 const tdfSegment = 2_097_152;

@@ -16,7 +16,7 @@ import {
   localTdfKey,
   type TdfKey,
 } from "../../../clients/typescript/src/enforce/index.ts";
-import { permissivePlatform } from "../../harness/permissive-platform.ts";
+import { failureOf, permissivePlatform } from "../../harness/permissive-platform.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tdf-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -56,15 +56,6 @@ const open = (options: object = {}, ...with_: TdfKey[]) =>
     ...({ profile, input: at("sealed"), output: at("opened"), replace: true } as const),
     ...options,
   });
-async function failureOf(work: Promise<unknown>): Promise<string | undefined> {
-  const error = await work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  if (error !== undefined) expect(error).toBeInstanceOf(EnforcementError);
-  return (error as EnforcementError | undefined)?.failure;
-}
-
 type Parsed = ReturnType<typeof JSON.parse>;
 
 /** The parts of a small file, found by the local headers as they are written. */

@@ -1,12 +1,12 @@
 import { execFileSync } from "node:child_process";
 import * as fileSystem from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { loadPolicyTests } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
-import { memoryFileSystem, openFiles, permitAll } from "./harness.ts";
+import { memoryFileSystem, openFiles, permitAll, writeFiles } from "./harness.ts";
 
 const made: string[] = [];
 
@@ -18,10 +18,7 @@ afterEach(async () => {
 async function folder(): Promise<string> {
   const root = await fileSystem.mkdtemp(join(tmpdir(), "policies-"));
   made.push(root);
-  for (const [file, content] of Object.entries(openFiles)) {
-    await fileSystem.mkdir(dirname(join(root, "policies", file)), { recursive: true });
-    await fileSystem.writeFile(join(root, "policies", file), content);
-  }
+  await writeFiles(join(root, "policies"), openFiles);
   await fileSystem.mkdir(join(root, "outside"));
   await fileSystem.writeFile(join(root, "outside", "b.cedar"), permitAll.replace("all", "b"));
   return root;
@@ -79,11 +76,39 @@ const testsOf = async (text: string) =>
 const good =
   "- { name: n, tenant: t, action: protect, claimed: { workload: { application: a }, resource: { kind: k } }, expect: { allow: true } }";
 
+const withMember = (member: string) => good.replace("expect:", `${member}, expect:`);
+
 test("expected decisions load with their places; a directory without them has none", async () => {
   const { tests, problems } = await testsOf(`# comment\n${good}`);
   expect(problems).toEqual([]);
   expect(tests).toMatchObject([{ name: "n", file: "tests/a.yaml", line: 2, query: { caller: { tenantId: "t" } } }]);
   expect(await loadPolicyTests("/policies", memoryFileSystem(openFiles))).toEqual({ tests: [], problems: [] });
+});
+
+test("what a question leaves out of registrations and subjects says as little as it can", async () => {
+  const registered = "registered: { resource: { kind: record }, labels: [a], labels_ever: [b, a] }";
+  const { tests } = await testsOf(
+    withMember(`${registered}, on_behalf_of: { type: user, id: alice, properties: { a: b } }`),
+  );
+  expect(tests[0]?.query.registered).toEqual({
+    labels: ["a"],
+    // Every label was there once.
+    labels_ever: ["a", "b"],
+    attributes: {},
+    resource: { kind: "record" },
+    artifact_profile: "tdf",
+    application: "test-application",
+    principal: "test-principal",
+    citation_matched: true,
+    registered_at: 0,
+  });
+  expect(tests[0]?.query.onBehalfOf).toEqual({
+    type: "user",
+    id: "alice",
+    properties: { a: "b" },
+    property_values: ["a=b"],
+  });
+  expect((await testsOf(good)).tests[0]?.query).not.toHaveProperty("registered");
 });
 
 test.each([
@@ -109,6 +134,20 @@ test.each([
     "claimed.content_digest_present must be true or false",
   ],
   [good.replace("claimed: {", "claimed: { artifact_profile: zip,"), "artifact_profile must be one of tdf"],
+  [withMember("registered: {}"), "registered.resource must be a map"],
+  [withMember("registered: { resource: {} }"), "registered.resource.kind must be text"],
+  [withMember("registered: { resource: { kind: a }, label: [a] }"), "registered has an unknown member label"],
+  [
+    withMember("registered: { resource: { kind: a }, citation_matched: x }"),
+    "registered.citation_matched must be true",
+  ],
+  [
+    withMember("registered: { resource: { kind: a }, registered_at: 1.5 }"),
+    "registered.registered_at must be an integer",
+  ],
+  [withMember("registered: { resource: { kind: a }, attributes: { a: 1 } }"), "registered.attributes.a must be text"],
+  [withMember("on_behalf_of: { type: user }"), "on_behalf_of.id must be text"],
+  [withMember("on_behalf_of: { type: user, id: a, name: b }"), "on_behalf_of has an unknown member name"],
 ])("an expected decision is refused: %s", async (text, message) => {
   const { tests, problems } = await testsOf(text);
   expect(tests).toEqual([]);

@@ -1,17 +1,17 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
 import { openLivePolicy } from "../../../src/app/live-policy.ts";
 import { askingCedar } from "../../../src/cli/policy/directory.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import { systemFiles } from "../../../src/config/load.ts";
 import { fixedLimits } from "../../../src/config/settings.ts";
-import { checkBundle, loadPolicyDirectory } from "../../../src/policy/check/check.ts";
+import { checkBundle } from "../../../src/policy/check/check.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
-import { ask, memoryFileSystem, openFiles } from "./harness.ts";
+import { ask, bundleOf, openFiles, writeFiles } from "./harness.ts";
 import { handTimers } from "./timers.ts";
 
 // An evaluator that is wrong: it takes every two texts for equal.
@@ -33,11 +33,7 @@ const files = { ...openFiles, "default/all.cedar": misjudged };
 const query = ask("access");
 const difference = "not-audit at default/all.cedar:1: applies as Cedar has it, nothing as it was compiled";
 
-async function bundle() {
-  const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files), {});
-  if (bundle === undefined) throw new Error("the set is not good");
-  return bundle;
-}
+const bundle = () => bundleOf(files);
 
 test("a set that is compiled wrongly is found before it decides, and Cedar alone decides by it", async () => {
   const { disagreements } = checkBundle(await bundle());
@@ -64,10 +60,7 @@ const directory = mkdtempSync(join(tmpdir(), "disagreement-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 test("a service that loads such a set says so, counts it, and decides as Cedar does", async () => {
-  for (const [file, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(directory, file)), { recursive: true });
-    writeFileSync(join(directory, file), text);
-  }
+  await writeFiles(directory, files);
   const env = {
     SVC_OIDC_ISSUER: "http://localhost",
     SVC_POLICY_DIR: directory,

@@ -1,5 +1,6 @@
 /** Policy directories in memory, questions with defaults, and arbitrary questions. */
-import { posix } from "node:path";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join, posix } from "node:path";
 import fc from "fast-check";
 import { type AttributeDeclarations, authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
@@ -44,6 +45,14 @@ export function memoryFileSystem(files: Files): PolicyFileSystem {
   };
 }
 
+/** Writes the files into a folder of the machine. */
+export async function writeFiles(root: string, files: Files): Promise<void> {
+  for (const [file, content] of Object.entries(files)) {
+    await mkdir(dirname(join(root, file)), { recursive: true });
+    await writeFile(join(root, file), content);
+  }
+}
+
 export const permitAll = '@id("all") permit (principal, action, resource);';
 /** A directory that allows everything to everybody. */
 export const openFiles: Files = {
@@ -74,15 +83,20 @@ export async function problemsOf(files: Files, settings: PolicySettings = {}): P
   return (loaded.problems ?? []).map(describeProblem);
 }
 
+/** The bundle of a good directory. */
+export async function bundleOf(files: Files, settings: PolicySettings = {}): Promise<PolicyBundle> {
+  const { bundle, problems = [] } = await loadPolicyDirectory("/policies", memoryFileSystem(files), settings);
+  if (bundle === undefined) throw new Error(problems.map(describeProblem).join("\n"));
+  return bundle;
+}
+
 /** The engine of a good directory. */
 export async function engineOf(
   files: Files,
   settings: PolicySettings = {},
   options: EngineOptions = {},
 ): Promise<CompiledEngine> {
-  const loaded = await loadPolicyDirectory("/policies", memoryFileSystem(files), settings);
-  if (loaded.problems) throw new Error(loaded.problems.map(describeProblem).join("\n"));
-  const compiled = compilePolicyBundle(loaded.bundle, options);
+  const compiled = compilePolicyBundle(await bundleOf(files, settings), options);
   if (compiled.problems) throw new Error("a loaded bundle does not compile");
   return compiled.engine;
 }
@@ -119,10 +133,30 @@ const word = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: "grapheme", maxLength: 8 }) },
 );
 const key = fc.oneof(
-  { weight: 8, arbitrary: fc.constantFrom("region", "owner", "__entity", "__extn", "constructor", "purpose") },
+  {
+    weight: 8,
+    arbitrary: fc.constantFrom(
+      ...["region", "owner", "__entity", "__extn", "constructor", "purpose", "context.claimed.purpose"],
+    ),
+  },
   { weight: 1, arbitrary: fc.string({ unit: "grapheme", minLength: 1, maxLength: 8 }) },
 );
 const optional = { requiredKeys: [] as never[] };
+/** Half of them of entities that `entities.ts` has, or almost has. */
+const label = fc.constantFrom(
+  "classified",
+  "secret",
+  "confidential",
+  "public",
+  "eu",
+  "Public",
+  "__proto__",
+  "unheard-of",
+);
+const labelsOf = (maxLength: number) => fc.oneof(fc.array(word, { maxLength }), fc.array(label, { maxLength }));
+const application = fc.oneof(word, fc.constantFrom("payroll", "viewer", "unheard-of"));
+const kind = fc.oneof(word, fc.constantFrom("rooms", "1", "record"));
+const keyReference = fc.constantFrom("kms://a", "kms://tenant-b/x", "local", "kms://payroll", "kms://other");
 const attributes = fc.record(
   {
     clearance: fc.constantFrom(-1, 0, 1, 2 ** 53 - 1),
@@ -135,13 +169,13 @@ const attributes = fc.record(
 
 const registered: fc.Arbitrary<Registered> = fc.record(
   {
-    labels: fc.array(word, { maxLength: 2 }),
-    labels_ever: fc.array(word, { maxLength: 3 }),
+    labels: labelsOf(2),
+    labels_ever: labelsOf(3),
     attributes: fc.dictionary(key, word, { maxKeys: 3, noNullPrototype: true }),
-    resource: fc.record({ kind: word, id: word }, { requiredKeys: ["kind"] }),
+    resource: fc.record({ kind, id: word }, { requiredKeys: ["kind"] }),
     artifact_profile: fc.constantFrom(...artifactProfiles),
-    key_reference: fc.constantFrom("kms://a", "local"),
-    application: word,
+    key_reference: keyReference,
+    application,
     principal: fc.constantFrom("a", "b"),
     citation_matched: fc.boolean(),
     registered_at: fc.constantFrom(0, 1_700_000_000_000),
@@ -169,12 +203,9 @@ export const queries: fc.Arbitrary<PolicyQuery> = fc.record(
     claimed: fc
       .tuple(
         fc.record({
-          workload: fc.record(
-            { application: word, environment: word, component: word },
-            { requiredKeys: ["application"] },
-          ),
-          resource: fc.record({ kind: word, id: word, mime_type: word }, { requiredKeys: ["kind"] }),
-          labels: fc.array(word, { maxLength: 4 }),
+          workload: fc.record({ application, environment: word, component: word }, { requiredKeys: ["application"] }),
+          resource: fc.record({ kind, id: word, mime_type: word }, { requiredKeys: ["kind"] }),
+          labels: labelsOf(3),
           attributes: fc.dictionary(key, word, { maxKeys: 4, noNullPrototype: true }),
           content_digest_present: fc.boolean(),
         }),
@@ -183,7 +214,7 @@ export const queries: fc.Arbitrary<PolicyQuery> = fc.record(
             purpose: word,
             artifact_profile: fc.constantFrom(...artifactProfiles),
             content_size_bytes: fc.constantFrom(0, 1, 2 ** 53 - 1),
-            key_reference: fc.constantFrom("kms://a", "kms://tenant-b/x", "local"),
+            key_reference: keyReference,
           },
           optional,
         ),

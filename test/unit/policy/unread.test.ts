@@ -1,12 +1,12 @@
 /** Nothing in a policy directory is silently left out: every entry is read, listed, or refused. */
 import * as fileSystem from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
-import { type Files, memoryFileSystem, openFiles, permitAll, problemsOf } from "./harness.ts";
+import { type Files, memoryFileSystem, openFiles, permitAll, problemsOf, writeFiles } from "./harness.ts";
 
 const made: string[] = [];
 
@@ -79,10 +79,7 @@ test("what orchestrators mount is read through its links, and their own folders 
   const root = await fileSystem.mkdtemp(join(tmpdir(), "mounted-"));
   made.push(root);
   const version = "..2026_01_31_12_00_00.123456789";
-  for (const [file, content] of Object.entries(openFiles)) {
-    await fileSystem.mkdir(dirname(join(root, version, file)), { recursive: true });
-    await fileSystem.writeFile(join(root, version, file), content);
-  }
+  await writeFiles(join(root, version), openFiles);
   await fileSystem.symlink(version, join(root, "..data"));
   for (const name of ["manifest.yaml", "platform", "default"]) {
     await fileSystem.symlink(join("..data", name), join(root, name));
@@ -96,10 +93,7 @@ test("what orchestrators mount is read through its links, and their own folders 
 test("a link that leads nowhere is refused like a file", async () => {
   const root = await fileSystem.mkdtemp(join(tmpdir(), "dangling-"));
   made.push(root);
-  for (const [file, content] of Object.entries(openFiles)) {
-    await fileSystem.mkdir(dirname(join(root, file)), { recursive: true });
-    await fileSystem.writeFile(join(root, file), content);
-  }
+  await writeFiles(root, openFiles);
   await fileSystem.symlink("gone", join(root, "default", "more"));
   expect((await loadPolicyDirectory(root, fileSystem)).problems).toMatchObject([{ file: "default/more" }]);
 });

@@ -39,7 +39,7 @@ const searches = [
   "test/unit/cli/policy-prove.test.ts",
   "test/unit/enforce/{artifacts,detached-signature,envelope}.test.ts",
   "test/unit/ledger/multi-proof.test.ts",
-  "test/unit/policy/{cedar-request,compare,entity-laws,laws,on-behalf-of}.test.ts",
+  "test/unit/policy/{compare,laws,on-behalf-of}.test.ts",
   "test/unit/transport/{codec/json-reader,codec/rules,rest/answer}.test.ts",
   "test/wire/{enforcement,enforcement-cli,policy-reload,protocols}.test.ts",
 ];

@@ -1,9 +1,12 @@
+/** Whatever policies read and whatever is asked, the answer is Cedar's, in whichever way it is found; and laws of guidance. */
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/guidance/annotations.ts";
-import { mergeGuidance } from "../../../src/policy/guidance/guidance.ts";
+import { describeGuidance, mergeGuidance } from "../../../src/policy/guidance/guidance.ts";
+import type { Layer, PolicyDecision, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { draws } from "../../harness/draws.ts";
-import { anyQueries, ask, declaringFiles, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+import { entityConditions, knowingFiles } from "./entities.ts";
+import { anyQueries, ask, bundleOf, engineOf, type Files, openFiles } from "./harness.ts";
 import {
   attributeConditions,
   onBehalfOfConditions,
@@ -11,15 +14,175 @@ import {
   conditions as plainConditions,
   registeredConditions,
 } from "./pool.ts";
+import { wholeAnswer } from "./whole-question.ts";
 
-const conditions = [...plainConditions, ...attributeConditions, ...registeredConditions, ...onBehalfOfConditions];
+const conditions = [
+  ...[...plainConditions, ...attributeConditions, ...registeredConditions, ...onBehalfOfConditions],
+  ...entityConditions,
+  'action in Action::"dataOperation"',
+  'Action::"access" in Action::"dataOperation" && context.claimed.content_digest_present',
+  'action in [Action::"keyOperation", Action::"protect"]',
+  'Action::"keyOperation" in Action::"keyOperation" || principal.subject == "a"',
+  'Principal::"tenant-a/a" has subject && Principal::"tenant-a/a".subject == "a"',
+  'Attributes::"registered".hasTag("region") && Attributes::"registered".getTag("region") == "eu"',
+  'Attributes::"claimed".hasTag("region") || Attributes::"other" == context.claimed.attributes',
+  'context.claimed.attributes.hasTag("__proto__")',
+  "context.claimed has workload && context has claimed",
+  overflowing,
+  // Cedar alone evaluates it, and fails.
+  `${overflowing} && decimal("1.5").lessThan(decimal("2.5"))`,
+];
 
-interface Chosen {
+interface Policy {
   readonly effect: "permit" | "forbid";
-  readonly condition: number;
-  readonly scope: string;
-  readonly annotation: string;
+  readonly principal?: string;
+  readonly scope?: string;
+  /** `when` and `unless`. */
+  readonly clauses: string;
+  readonly annotations?: string;
 }
+
+const textOf = ({ effect, principal = "principal", scope = "action", clauses }: Policy) =>
+  `${effect} (${principal}, ${scope}, resource) ${clauses};`;
+
+const layerNames = ["platform", "tenant"] as const satisfies readonly Layer[];
+type Sets = Readonly<Record<Layer, readonly Policy[]>>;
+
+let schema: string;
+beforeAll(async () => {
+  ({ schema } = await bundleOf(knowingFiles));
+});
+
+/**
+ * Checks answers under the sets: compiled, by Cedar that is told what policies read, and by Cedar that is told everything;
+ * cached and explained. Rejects if Cedar refuses the sets.
+ */
+async function judgeOf(sets: Sets) {
+  const ids = (policies: readonly Policy[]) =>
+    policies.map((policy, at) => `@id("p${at}") ${policy.annotations ?? ""} ${textOf(policy)}`).join("\n");
+  const files: Files = {
+    ...knowingFiles,
+    "manifest.yaml": `${knowingFiles["manifest.yaml"]}disclosable: [attributes.owner, registered_at]\n`,
+    "platform/all.cedar": ids(sets.platform),
+    "default/all.cedar": ids(sets.tenant),
+  };
+  const differing: string[] = [];
+  const onDisagreement = (difference: string) => void differing.push(difference);
+  const plain = await engineOf(files, {}, { evaluator: "both", cachedDecisions: 0, onDisagreement });
+  const cached = await engineOf(files);
+  const layers = layerNames.map((name) => {
+    const counted = plain.policies.filter(({ set }) => set === (name === "tenant" ? "default" : name));
+    const answer = wholeAnswer(name, sets[name].map(textOf), schema);
+    const counts = (at: number) => counted[at]?.effect === "forbid" || counted[at]?.countsOnBehalfOf === true;
+    return (query: PolicyQuery) => {
+      const whole = answer(query, query.onBehalfOf && counts);
+      if (whole === undefined) throw new Error(`Cedar does not accept ${JSON.stringify(query)}`);
+      return { name, outcome: whole.outcome, ids: whole.policies.map((at) => `p${at}`) };
+    };
+  });
+  const judge = (query: PolicyQuery): PolicyDecision => {
+    const answer = plain.decide(query);
+    expect(differing).toEqual([]);
+    expect(cached.decide(query)).toEqual(answer);
+    const whole = layers.map((layer) => layer(query));
+    const isByGuidance = answer.reasons.some((reason) => /^platform\/(guidance|obligation)-/.test(reason));
+    if (!isByGuidance) expect(answer.reasons).toEqual(reasonsOf(whole));
+    expect(answer.allow).toBe(!isByGuidance && whole.every(({ outcome }) => outcome === "allow"));
+
+    const { layers: explained, guidance, policy_revision, ...decision } = plain.explain(query);
+    expect(answer).toMatchObject({ ...decision, policyRevision: policy_revision });
+    expect(guidance).toEqual(describeGuidance(answer.guidance));
+    for (const [at, { outcome, policies }] of explained.entries()) {
+      const decided = policies.filter((policy) => policy.decided);
+      expect([outcome, decided.map(({ id }) => id).sort()]).toEqual([whole[at]?.outcome, whole[at]?.ids.sort()]);
+      const isForbidden = outcome === "error" || decided.some(({ effect }) => effect === "forbid");
+      for (const { id, effect, decided, unmet } of policies) {
+        if (outcome === "error" && decided) expect(unmet.map(({ state }) => state)).toContain("unknown");
+        // A permit that holds beside a forbid does not decide.
+        else if (effect === "forbid" ? outcome !== "error" : !isForbidden)
+          expect([id, unmet.length === 0]).toEqual([id, decided]);
+        // What is behind a condition that holds can be looked at, so the first that is unmet is known to fail.
+        if (!decided) expect(unmet[0]?.state ?? "fails", id).toBe("fails");
+      }
+    }
+    return answer;
+  };
+  return {
+    judge,
+    release() {
+      for (const engine of [plain, cached]) engine.release();
+    },
+  };
+}
+
+interface LayerAnswer {
+  readonly name: Layer;
+  readonly outcome: string;
+  readonly ids: readonly string[];
+}
+
+/** Those of the layers that failed, or else of those that deny, or else of both. */
+function reasonsOf(layers: readonly LayerAnswer[]): readonly string[] {
+  const deciding = ["error", "deny", "allow"].map((of) => layers.filter(({ outcome }) => outcome === of));
+  const ids = (deciding.find((some) => some.length > 0) ?? []).flatMap(({ name, outcome, ids }) =>
+    [...(outcome === "error" ? ["evaluation-error"] : []), ...ids].map((id) => `${name}/${id}`),
+  );
+  return ids.sort();
+}
+
+const everything: Policy = { effect: "permit", clauses: "" };
+const registeredNames = ["registered", "labels_ever", "application", "principal", "registered_at"];
+const subjectNames = ["onBehalfOf", "type", "properties", "property_values"];
+
+/** Two questions, the second of which differs from the first in one member of the caller, its attributes, or the rest. */
+const pairs = fc.tuple(anyQueries, anyQueries, fc.nat()).map(([a, b, pick]): readonly PolicyQuery[] => {
+  const names = [a, b].flatMap(({ caller, claimed }) => [
+    ...[...Object.keys(caller), ...Object.keys(claimed), ...Object.keys(caller.attributes ?? {})],
+    ...[...registeredNames, ...subjectNames],
+  ]);
+  const name = names[pick % names.length] as string;
+  const mixed = <T extends object>(first: T, second: T): T => {
+    const { [name as keyof T]: _, ...others } = first;
+    return { ...others, ...(Object.hasOwn(second, name) && { [name]: second[name as keyof T] }) } as T;
+  };
+  const caller = { ...mixed(a.caller, b.caller) };
+  if (name !== "attributes") {
+    Object.assign(caller, { attributes: mixed(a.caller.attributes ?? {}, b.caller.attributes ?? {}) });
+  }
+  const registered = registeredNames.includes(name) ? b.registered : a.registered;
+  const onBehalfOf = subjectNames.includes(name) ? b.onBehalfOf : a.onBehalfOf;
+  const { registered: _, onBehalfOf: __, ...others } = a;
+  return [
+    a,
+    {
+      ...others,
+      caller,
+      claimed: mixed(a.claimed, b.claimed),
+      ...(registered !== undefined && { registered: mixed(a.registered ?? registered, registered) }),
+      ...(onBehalfOf !== undefined && { onBehalfOf: mixed(a.onBehalfOf ?? onBehalfOf, onBehalfOf) }),
+    },
+  ];
+});
+
+const varied: string[] = [];
+
+test.each(conditions)("by itself, cached whatever one input changes: %s", async (condition) => {
+  const sets = { platform: [everything], tenant: [everything, { effect: "forbid", clauses: `when { ${condition} }` }] };
+  const { judge, release } = await judgeOf(sets as Sets);
+  const seen = new Set<boolean>();
+  fc.assert(
+    fc.property(pairs, (pair) => {
+      for (const query of pair) seen.add(judge(query).reasons.includes("tenant/p1"));
+    }),
+    { numRuns: draws(8, 50), endOnFailure: true },
+  );
+  release();
+  if (seen.size === 2) varied.push(condition);
+});
+
+test("half of the conditions and more held for some questions, and for some not", () => {
+  expect(varied.length).toBeGreaterThan(conditions.length / 2);
+});
 
 /** Obligations of inputs that are always there, often absent, and read by no condition beside them. */
 const obliging = [
@@ -28,184 +191,89 @@ const obliging = [
   '@obligation("tell; owner = registered.attributes.owner; at = registered.registered_at")',
   "@obligation(\"tell; clearance = principal.clearance; on_call = principal.on_call; region = 'eu'\")",
 ];
-
-const policies: fc.Arbitrary<Chosen> = fc.record({
-  effect: fc.constantFrom("permit", "forbid"),
-  condition: fc.nat(conditions.length - 1),
-  scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
-  annotation: fc.constantFrom(
-    ...["", '@required_actions("tell")', '@handling_mode("one")', '@handling_mode("two")'],
-    ...obliging,
-  ),
-});
-
-function text(chosen: readonly Chosen[]): string {
-  return chosen
-    .map(({ effect, condition, scope, annotation }, index) => {
-      const given = effect === "permit" || annotation.startsWith("@obligation") ? annotation : "";
-      return `@id("p${index}") ${given} ${effect} (principal, ${scope}, resource) when { ${conditions[condition] ?? overflowing} };`;
-    })
-    .join("\n");
-}
-
-function directory(platform: readonly Chosen[], tenant: readonly Chosen[]): Files {
-  const manifest = `${declaringFiles["manifest.yaml"]}disclosable: [attributes.owner, registered_at]\n`;
-  return {
-    ...declaringFiles,
-    "manifest.yaml": manifest,
-    "platform/some.cedar": text(platform),
-    "default/some.cedar": text(tenant),
-  };
-}
-
-const layer = fc.array(policies, { minLength: 1, maxLength: 4 });
-
-/** Layers that allow, deny and fail for certain, and questions of which they do: tests begin with them, lest luck decide what was tried. */
-const always = conditions.indexOf('action == Action::"protect" || resource == Resource::"claimed"');
-const certain: readonly (readonly Chosen[])[] = [
-  { effect: "permit" as const, condition: always, annotation: obliging[0] as string },
-  { effect: "forbid" as const, condition: always, annotation: "" },
-  { effect: "forbid" as const, condition: conditions.length, annotation: "" },
-].map((policy) => [{ ...policy, scope: "action" }]);
-const [allowing, denying] = certain as [Chosen[], Chosen[]];
-const question = ask("protect", { content_size_bytes: 1 }, { attributes: { clearance: 0 } });
-const plainly = [{ ...question, understoodObligations: ["note"] }];
-
-const uncached = { cachedDecisions: 0 };
-
-/** Where a counterexample is policies with many questions, making it smaller takes minutes. */
-const asFound = { endOnFailure: true };
-
-const registeredNames = ["registered", "labels_ever", "application", "principal", "registered_at"];
-const subjectNames = ["onBehalfOf", "type", "properties", "property_values"];
-
-test("adding a forbid never turns deny into allow", async () => {
-  let turned = 0;
-  const forbid = policies.map((policy): Chosen => ({ ...policy, effect: "forbid" }));
-  await fc.assert(
-    fc.asyncProperty(
-      layer,
-      layer,
-      forbid,
-      fc.boolean(),
-      fc.array(anyQueries, { minLength: 15, maxLength: 15 }),
-      async (...given) => {
-        const [platform, tenant, added, toPlatform, asked] = given;
-        const before = await engineOf(directory(platform, tenant), {}, uncached);
-        const wider = toPlatform ? directory([...platform, added], tenant) : directory(platform, [...tenant, added]);
-        const after = await engineOf(wider, {}, uncached);
-        for (const query of asked) {
-          const [first, second] = [before.decide(query).allow, after.decide(query).allow];
-          expect(second && !first).toBe(false);
-          if (first !== second) turned++;
-        }
-        before.release();
-        after.release();
-      },
+const condition = fc.constantFrom(...conditions);
+// What always holds makes a policy impossible if it is negated.
+const negatable = fc.constantFrom(...conditions.filter((text) => !text.startsWith("if ")));
+const policy: fc.Arbitrary<Policy> = fc
+  .record({
+    effect: fc.constantFrom("permit", "forbid"),
+    principal: fc.constantFrom(
+      "principal",
+      "principal",
+      'principal == Principal::"tenant-a/a"',
+      "principal is Principal",
     ),
-    { ...asFound, numRuns: draws(10, 20), examples: [[allowing, allowing, denying[0] as Chosen, true, plainly]] },
-  );
-  expect(turned, "no forbid ever applied").toBeGreaterThan(0);
-});
-
+    scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
+    clauses: fc.oneof(
+      condition.map((it) => `when { ${it} }`),
+      negatable.map((it) => `unless { ${it} }`),
+      fc.tuple(condition, negatable, negatable).map(([a, b, c]) => `when { ${a} } unless { (${b}) || (${c}) }`),
+    ),
+    annotations: fc.constantFrom(
+      "",
+      "",
+      '@required_actions("tell")',
+      '@handling_mode("a")',
+      '@handling_mode("b")',
+      ...obliging,
+    ),
+  })
+  .map(({ annotations, ...rest }) => {
+    const carries = rest.effect === "permit" || annotations.startsWith("@obligation");
+    return { ...rest, annotations: carries ? annotations : "" };
+  });
+const layer = fc.array(policy, { minLength: 1, maxLength: 4 });
 const understanding = fc
   .tuple(anyQueries, fc.subarray(["note", "tell"]))
-  .map(([query, understoodObligations]) => ({ ...query, understoodObligations }));
+  .map(([query, understoodObligations]): PolicyQuery => ({ ...query, understoodObligations }));
 
-test("a cached answer equals the uncached one", async () => {
-  let allowed = 0;
-  let obliged = 0;
+const question = {
+  ...ask("protect", { content_size_bytes: 1 }, { attributes: { clearance: 0 } }),
+  understoodObligations: ["note"],
+};
+const forSubject = { ...question, onBehalfOf: { type: "user", id: "a", properties: {}, property_values: [] } };
+const one = (effect: Policy["effect"], text = "true", annotations = ""): Policy[] => [
+  { effect, clauses: `when { ${text} }`, annotations },
+];
+const forA = one("permit", 'context has on_behalf_of && context.on_behalf_of.id == "a"');
+const obliged = one("permit", "true", obliging[0]);
+
+test("sets of both layers answer as Cedar does that is told everything, with whatever stands beside each other", async () => {
+  const seen = { allowed: 0, obliged: 0, failed: 0, forSubject: 0 };
   await fc.assert(
-    fc.asyncProperty(layer, layer, fc.array(understanding, { minLength: 50, maxLength: 50 }), async (...given) => {
+    fc.asyncProperty(layer, layer, fc.array(understanding, { minLength: 25, maxLength: 25 }), async (...given) => {
       const [platform, tenant, asked] = given;
-      const cached = await engineOf(directory(platform, tenant));
-      const plain = await engineOf(directory(platform, tenant), {}, uncached);
+      const judged = await judgeOf({ platform, tenant }).catch((refusal: Error) => {
+        expect(refusal.message).toContain("policy is impossible");
+      });
+      if (judged === undefined) return fc.pre(false);
       for (const query of [...asked, ...asked]) {
-        const answer = cached.decide(query);
-        expect(answer).toEqual(plain.decide(query));
-        if (answer.allow) allowed++;
-        if (answer.allow && answer.obligations.length > 0) obliged++;
+        const { allow, obligations, reasons } = judged.judge(query);
+        if (allow) seen.allowed++;
+        if (allow && obligations.length > 0) seen.obliged++;
+        if (allow && query.onBehalfOf !== undefined) seen.forSubject++;
+        if (reasons.some((reason) => reason.endsWith("evaluation-error"))) seen.failed++;
       }
-      cached.release();
-      plain.release();
+      judged.release();
     }),
     {
-      ...asFound,
-      numRuns: draws(8, 15),
-      examples: [[allowing, allowing, plainly]],
+      // A counterexample is policies with many questions: making it smaller takes minutes.
+      endOnFailure: true,
+      numRuns: draws(10, 60),
+      examples: [
+        [obliged, obliged, [question, forSubject]],
+        [one("permit"), [...forA, ...one("permit")], [question, forSubject]],
+        [forA, [...forA, ...one("permit", overflowing), ...one("forbid", "context.claimed has purpose")], [forSubject]],
+        ...layerNames.flatMap((failing) =>
+          (["permit", "forbid"] as const).map((effect): [Policy[], Policy[], PolicyQuery[]] => {
+            const of = (name: Layer) => [...one("permit"), ...(name === failing ? one(effect, overflowing) : [])];
+            return [of("platform"), of("tenant"), [question, forSubject]];
+          }),
+        ),
+      ],
     },
   );
-  expect(allowed).toBeGreaterThan(0);
-  expect(obliged).toBeGreaterThan(0);
-});
-
-test("a cached answer equals the uncached one for every single condition, whatever one input changes", async () => {
-  for (const condition of conditions.keys()) {
-    const chosen: Chosen[] = [{ effect: "forbid", condition, scope: "action", annotation: "" }];
-    const [cached, plain] = [
-      await engineOf(directory(chosen, chosen)),
-      await engineOf(directory(chosen, chosen), {}, uncached),
-    ];
-    const mixed = fc.tuple(anyQueries, anyQueries, fc.nat()).map(([a, b, pick]) => {
-      // The second question differs from the first in one member of the caller, its attributes, or what is claimed.
-      const names = [a, b].flatMap(({ caller, claimed }) => [
-        ...Object.keys(caller),
-        ...Object.keys(claimed),
-        ...Object.keys(caller.attributes ?? {}),
-        ...registeredNames,
-        ...subjectNames,
-      ]);
-      const name = names[pick % names.length] as string;
-      const mixed = <T extends object>(first: T, second: T): T => {
-        const { [name as keyof T]: _, ...others } = first;
-        return { ...others, ...(Object.hasOwn(second, name) && { [name]: second[name as keyof T] }) } as T;
-      };
-      const caller = { ...mixed(a.caller, b.caller) };
-      if (name !== "attributes") {
-        Object.assign(caller, { attributes: mixed(a.caller.attributes ?? {}, b.caller.attributes ?? {}) });
-      }
-      const registered = registeredNames.includes(name) ? b.registered : a.registered;
-      const onBehalfOf = subjectNames.includes(name) ? b.onBehalfOf : a.onBehalfOf;
-      const { registered: _, onBehalfOf: __, ...others } = a;
-      return [
-        a,
-        {
-          ...others,
-          caller,
-          claimed: mixed(a.claimed, b.claimed),
-          ...(registered !== undefined && { registered: mixed(a.registered ?? registered, registered) }),
-          ...(onBehalfOf !== undefined && { onBehalfOf: mixed(a.onBehalfOf ?? onBehalfOf, onBehalfOf) }),
-        },
-      ];
-    });
-    fc.assert(
-      fc.property(mixed, (pair) => {
-        for (const query of pair) expect(cached.decide(query), conditions[condition]).toEqual(plain.decide(query));
-      }),
-      { ...asFound, numRuns: draws(6, 50) },
-    );
-    cached.release();
-    plain.release();
-  }
-});
-
-test.each([
-  ["platform", "forbid"],
-  ["platform", "permit"],
-  ["tenant", "forbid"],
-  ["tenant", "permit"],
-] as const)("an error in a policy of the %s layer denies: %s", async (place, effect) => {
-  const folder = place === "platform" ? "platform" : "default";
-  const failing = `@id("failing") ${effect} (principal, action, resource) when { ${overflowing} };`;
-  const engine = await engineOf({ ...openFiles, [`${folder}/failing.cedar`]: failing });
-  fc.assert(
-    fc.property(queries, (query) => {
-      const fails = (query.claimed.content_size_bytes ?? 0) > 0;
-      const { allow, reasons } = engine.decide(query);
-      expect(allow).toBe(!fails);
-      if (fails) expect(reasons).toEqual([`${place}/evaluation-error`, `${place}/failing`]);
-    }),
-  );
+  expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(0);
 });
 
 test.each([
@@ -217,38 +285,6 @@ test.each([
     allow: false,
     reasons: ["platform/evaluation-error", "tenant/evaluation-error"],
   });
-});
-
-test("labels named like attributes change nothing, nor attributes named like inputs", async () => {
-  const residency = `@id("b") forbid (principal, action, resource)
-    when { context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") != "eu" };
-    @id("c") forbid (principal, action, resource) when { context.claimed has purpose };`;
-  const engine = await engineOf({ ...openFiles, "default/b.cedar": residency });
-  let denied = 0;
-  fc.assert(
-    fc.property(queries, ({ claimed, ...query }) => {
-      const plain = engine.decide({ ...query, claimed });
-      const labels = [...claimed.labels, "region", "region=us", "us", "purpose", ...Object.keys(claimed.attributes)];
-      const attributes = { ...claimed.attributes, purpose: "x", labels: "x", "context.claimed.purpose": "x" };
-      expect(engine.decide({ ...query, claimed: { ...claimed, labels, attributes } })).toEqual(plain);
-      if (!plain.allow) denied++;
-    }),
-    { examples: [[ask("protect", { attributes: { region: "us" } })]] },
-  );
-  expect(denied).toBeGreaterThan(0);
-});
-
-test("one layer's permit does not stand in for the other's", async () => {
-  const nothing = '@id("none") permit (principal, action, resource) when { principal.tenant == "nobody" };';
-  for (const folder of ["platform", "default"]) {
-    const engine = await engineOf({
-      ...openFiles,
-      [`${folder}/all.cedar`]: nothing,
-      [`${folder}/x.cedar`]: "// none\n",
-    });
-    expect(engine.decide(ask("protect"))).toMatchObject({ allow: false, reasons: [] });
-  }
-  expect((await engineOf({ ...openFiles, "default/all.cedar": permitAll })).decide(ask("protect")).allow).toBe(true);
 });
 
 const someOf = <T>(values: fc.Arbitrary<T>, names: readonly string[]): fc.Arbitrary<Record<string, T>> =>

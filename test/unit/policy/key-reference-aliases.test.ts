@@ -21,32 +21,12 @@ const rules = [rule("kms://*"), rule("kms://tenant-b/*", "tenant-b")];
 const isAlias = keyReferenceAliases(rules);
 const lookUp = keyReferenceLookup(rules);
 
+/** What the search below does not draw. */
 test.each([
-  "kms://x/../tenant-b/k",
-  "kms://./tenant-b/k",
-  "kms:///tenant-b/k",
-  "kms://tenant-b%2fk",
-  "kms://u@tenant-b/k",
-  "kms://tenant-b:443/k",
-  "kms://TENANT-B/k",
-  "KMS://tenant-b/k",
-  "kms://tenant-b./k",
-  "kms://tenant-b/k?v",
-  "kms://tenant-b/k#v",
-  "kms://tenant-b//k",
-  "kms://tenant-b/k/",
-  "kms://tenant-b/./k",
-  "kms:tenant-b/k",
-  "kms:/tenant-b/k",
   "kms:\\\\tenant-b\\k",
-  " kms://tenant-b/k",
   "kms\t://tenant-b/k",
-  "\u200bkms://tenant-b/k",
-  "\uff4bms://tenant-b/k",
   "kms://tenant-b\u3002/k",
-  "%6bms://tenant-b/k",
   "%256bms://tenant-b/k",
-  "%ef%bd%8bms://tenant-b/k",
   "\uff056bms://tenant-b/k",
   "k%25ef%bd%8ds://tenant-b/k",
   "km%ef%b%ef%bd%84%93://tenant-b/k",

@@ -5,49 +5,6 @@ import { settings } from "../../../src/config/settings.ts";
 import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
 
 describe("defaults", () => {
-  test("are those of the contract", () => {
-    expect(configOf()).toMatchObject({
-      listen: { host: "127.0.0.1", port: 8080, loopback: true },
-      opsListen: { host: "127.0.0.1", port: 9090 },
-      serviceName: "svc-platform-api",
-      headerPrefix: "x-svc-",
-      authMode: "bearer_token",
-      proofOfPossession: "mtls",
-      oidcAudience: "api://svc-platform-api",
-      tenantClaim: "tenant_id",
-      principalClaim: "principal_id",
-      subjectClaim: "sub",
-      scopeClaim: "scope",
-      defaultRequiredScopes: ["platform-api.access"],
-      routeScopes: {
-        capabilities: [],
-        "protection-plan": ["policy.read"],
-        "policy-resolve": ["policy.read"],
-        "key-access-plan": ["keys.use"],
-        "artifact-register": ["artifacts.write"],
-        evidence: ["evidence.write"],
-      },
-      forwardedCertFormat: "thumbprint",
-      store: { kind: "sqlite", path: "./data/platform.db" },
-      keyReferences: [{ pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms" }],
-      supportedOperations: ["protect", "access", "rewrap"],
-      supportedProfiles: ["tdf", "envelope", "detached_signature"],
-      ledgerKey: "./data/ledger.key",
-      explorer: true,
-      reflection: true,
-      reasons: true,
-      logLevel: "info",
-      witnesses: [],
-      maxBodyBytes: 262_144,
-      maxArtifactBodyBytes: 12_582_912,
-      maxConnections: 4096,
-      shutdownGraceMs: 10_000,
-      decisionMaxAgeSeconds: 86_400,
-    });
-    expect(configOf().publicUrl).toBeUndefined();
-    expect(configOf().tlsCert).toBeUndefined();
-  });
-
   test("every default is a value that its own parser takes, and every row has help", () => {
     for (const setting of Object.values(settings)) {
       expect(setting.help, setting.name).not.toBe("");

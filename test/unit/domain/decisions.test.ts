@@ -1,24 +1,18 @@
 /** The three decision routes: what is answered, what is recorded, and in which order. */
 import { expect, test } from "vitest";
 import type { KeyAccessRequest, ProtectionPlanRequest } from "../../../src/domain/requests.ts";
-import { createWorld, decisionRoutes, described, identity, sha256 } from "./world.ts";
+import { createWorld, described, identity, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("content")}`;
 const plan: ProtectionPlanRequest = { ...described, operation: "protect", content_digest: digest };
 const key: KeyAccessRequest = { ...described, operation: "wrap", content_digest: digest };
-
-function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
-  const world = createWorld(changes);
-  const { dependencies } = world;
-  return { ...world, ...decisionRoutes(dependencies) };
-}
 
 test.each([
   ["wrap", "wrap"],
   ["unwrap", "unwrap"],
   ["rewrap", "rewrapKey"],
 ] as const)("policies see %s as %s", async (operation, action) => {
-  const { keyAccess, engine } = setUp();
+  const { keyAccess, engine } = createWorld();
   await keyAccess.plan(identity(), { ...key, operation, key_reference: "kms://k", artifact_profile: "tdf" });
   expect(engine.queries).toEqual([
     {
@@ -30,7 +24,7 @@ test.each([
 });
 
 test("policies see the claims of a plan, and no digest", async () => {
-  const { protection, engine } = setUp();
+  const { protection, engine } = createWorld();
   const { content_digest: _, ...without } = plan;
   const request = { ...without, purpose: "p", content_size_bytes: 0, preferred_artifact_profile: "tdf" } as const;
   await protection.plan(identity(), request);
@@ -49,7 +43,7 @@ test.each([
   ["policy's own", {}, { warnings: ["mind the gap"] }, [/^mind the gap$/]],
   ["overridden profile", {}, { artifact_profile_overridden: true }, [/execution\.artifact_profile/]],
 ])("warning: %s", async (_name, change, given, expected) => {
-  const { protection, keyAccess, engine } = setUp();
+  const { protection, keyAccess, engine } = createWorld();
   engine.answer = { guidance: given };
   const answers = [
     await protection.plan(identity(), { ...plan, ...change } as ProtectionPlanRequest),
@@ -59,14 +53,14 @@ test.each([
 });
 
 test("scopes that policy requires join the route's, each once", async () => {
-  const { protection, engine } = setUp();
+  const { protection, engine } = createWorld();
   engine.answer = { guidance: { required_scopes: ["policy.read", "pii.read"] } };
   const { decision } = await protection.plan(identity(), plan);
   expect(decision.requiredScopes).toEqual(["platform-api.access", "policy.read", "pii.read"]);
 });
 
 test("what bootstrap does not list is refused, member by member, and nothing is decided", async () => {
-  const { protection, keyAccess, ledger, engine } = setUp({
+  const { protection, keyAccess, ledger, engine } = createWorld({
     supportedOperations: ["protect"],
     supportedProfiles: ["tdf"],
   });
@@ -89,7 +83,7 @@ test("what bootstrap does not list is refused, member by member, and nothing is 
 });
 
 test("nothing is answered before the record is durable, or when it cannot be", async () => {
-  const { protection, keyAccess, ledger } = setUp();
+  const { protection, keyAccess, ledger } = createWorld();
   const answers = [
     () => protection.plan(identity(), plan),
     () => protection.resolve(identity(), plan),

@@ -3,8 +3,9 @@ import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { TenantId } from "../../../src/base/ids.ts";
 import type { QuotaTable } from "../../../src/base/quotas.ts";
-import type { AttemptLimit, PortionCounters } from "../../../src/domain/ports.ts";
+import type { PortionCounters } from "../../../src/domain/ports.ts";
 import { type QuotaAmounts, type QuotaHold, Quotas } from "../../../src/domain/quotas.ts";
+import { sharedCounters } from "./counters.ts";
 
 const tenantId = "tenant-a" as TenantId;
 const minuteMs = 60_000;
@@ -12,29 +13,15 @@ const kib = 1024;
 
 /** Gateways over one counter in memory, with time in the test's hands. */
 function world(table: QuotaTable["defaults"]) {
-  const rows = new Map<string, { taken: number; endsAtMs: number }>();
   const state = { nowMs: 1_800_000_000_000, asked: 0, isDown: false, isStuck: false, table };
-  const rowOf = ({ tenantId, counter, windowMs }: AttemptLimit, nowMs: number) => {
-    const key = `${tenantId} ${counter}`;
-    const row = rows.get(key);
-    if (row !== undefined && row.endsAtMs > nowMs) return row;
-    const fresh = { taken: 0, endsAtMs: nowMs + windowMs };
-    rows.set(key, fresh);
-    return fresh;
-  };
+  const counters = sharedCounters();
   const countersAt = (now: () => number): PortionCounters => ({
+    ...counters(now),
     async takePortion(limit, wanted) {
       state.asked += 1;
       if (state.isStuck) return new Promise<never>(() => {});
       if (state.isDown) throw new ServiceError("store_unavailable", "down", { retryAfterSeconds: 5 });
-      const row = rowOf(limit, now());
-      const granted = Math.min(wanted, Math.max(0, limit.maximum - row.taken));
-      row.taken += granted;
-      return { granted, left: Math.max(0, limit.maximum - row.taken), waitMs: row.endsAtMs - now() };
-    },
-    async giveBackPortion(limit, unused) {
-      const row = rowOf(limit, now());
-      row.taken = Math.max(0, row.taken - unused);
+      return counters(now).takePortion(limit, wanted);
     },
   });
   const events: string[] = [];

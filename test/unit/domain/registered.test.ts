@@ -7,7 +7,7 @@ import { registerArtifact } from "../../../src/domain/registration.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { ArtifactRegistrations, FoundRegistration } from "../../../src/ledger/ports/registrations.ts";
 import { reliedOnIds } from "../../../src/ledger/search/summary.ts";
-import { createWorld, decisionRoutes, described, identity, sha256 } from "./world.ts";
+import { createWorld, described, identity, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("artifact")}`;
 const plan = { ...described, operation: "access" as const, artifact_digest: digest };
@@ -94,13 +94,8 @@ describe("several names", () => {
   });
 });
 
-function setUp() {
-  const world = createWorld();
-  return { ...world, ...decisionRoutes(world.dependencies) };
-}
-
 test("is not looked up where no policy reads it", async () => {
-  const { ledger, protection } = setUp();
+  const { ledger, protection } = createWorld();
   ledger.registrations = async () => {
     throw new Error("looked up");
   };
@@ -109,7 +104,7 @@ test("is not looked up where no policy reads it", async () => {
 });
 
 test("a store that cannot be read decides nothing", async () => {
-  const { engine, ledger, protection } = setUp();
+  const { engine, ledger, protection } = createWorld();
   engine.registered = true;
   ledger.registrations = async () => {
     throw new ServiceError("store_unavailable", "The record store is not available.");
@@ -119,7 +114,7 @@ test("a store that cannot be read decides nothing", async () => {
 });
 
 test("a caller who has gone meanwhile is decided nothing for", async () => {
-  const { engine, ledger, protection } = setUp();
+  const { engine, ledger, protection } = createWorld();
   engine.registered = true;
   const controller = new AbortController();
   ledger.registrations = async () => {
@@ -132,7 +127,7 @@ test("a caller who has gone meanwhile is decided nothing for", async () => {
 });
 
 test("policies that were replaced meanwhile decide, with what they read", async () => {
-  const { engine, ledger, protection } = setUp();
+  const { engine, ledger, protection } = createWorld();
   engine.registered = true;
   ledger.registrations = async () => {
     engine.registered = false;
@@ -166,7 +161,7 @@ describe("a registrar is told where its registration changes nothing", () => {
     ["another principal did, with one", others, true],
     ["nothing is known any more", "erased", false],
   ])("%s", async (_, known, isTold) => {
-    const { ledger, dependencies } = setUp();
+    const { ledger, dependencies } = createWorld();
     ledger.registered.set(digest, known);
     const { signal } = new AbortController();
     const register = (change: object = {}) =>
@@ -180,7 +175,7 @@ describe("a registrar is told where its registration changes nothing", () => {
   });
 
   test("not where it cannot be known, and the registration is recorded all the same", async () => {
-    const { ledger, dependencies } = setUp();
+    const { ledger, dependencies } = createWorld();
     const { signal } = new AbortController();
     ledger.registrations = async () => {
       throw new ServiceError("internal", "The stored record is damaged.");
@@ -191,7 +186,7 @@ describe("a registrar is told where its registration changes nothing", () => {
 });
 
 test("where what was registered is damaged nothing is decided, and the answer says why", async () => {
-  const { engine, ledger, protection } = setUp();
+  const { engine, ledger, protection } = createWorld();
   engine.registered = true;
   const cause = new Error("leaf 1 does not verify");
   ledger.registrations = async () => {

@@ -1,20 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { createFairSemaphore, type FairLimits } from "../../../src/base/fair-queue.ts";
 import type { TenantId } from "../../../src/base/ids.ts";
-import type { AttemptLimit } from "../../../src/domain/ports.ts";
 import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
+import { sharedCounters } from "./counters.ts";
 
 const client = { tenantId: "tenant-a" as TenantId, clientId: "payroll", scopes: ["a", "b", "c"] };
 const patient = new AbortController().signal;
 
 /** Sessions over counters in memory, with time and hashing in the test's hands. */
 function world(slots: FairLimits = { maximum: 2, maximumWaitingEach: 64, maximumWaiting: 64 }) {
-  const counts = new Map<string, { taken: number; endsAtMs: number }>();
   const state = { nowMs: 1_800_000_000_000, hashed: 0, asked: 0, hashing: Promise.resolve() };
-  const current = ({ counter }: AttemptLimit) => {
-    const count = counts.get(counter);
-    return count !== undefined && count.endsAtMs > state.nowMs ? count : undefined;
-  };
+  const counters = sharedCounters()(() => state.nowMs);
   const sessions = createSessions({
     clients: {
       async verify(tenantId, clientId, secret) {
@@ -25,17 +21,11 @@ function world(slots: FairLimits = { maximum: 2, maximumWaitingEach: 64, maximum
       },
     },
     counters: {
-      async takePortion(limit, wanted) {
+      ...counters,
+      takePortion(limit, wanted) {
         // One limit of each attempt is the client's.
         if (limit.tenantId !== undefined) state.asked += 1;
-        const { taken, endsAtMs } = current(limit) ?? { taken: 0, endsAtMs: state.nowMs + limit.windowMs };
-        const granted = Math.min(wanted, limit.maximum - taken);
-        counts.set(limit.counter, { taken: taken + granted, endsAtMs });
-        return { granted, left: limit.maximum - taken - granted, waitMs: endsAtMs - state.nowMs };
-      },
-      async giveBackPortion(limit, unused) {
-        const count = current(limit);
-        if (count !== undefined) count.taken -= unused;
+        return counters.takePortion(limit, wanted);
       },
     },
     signer: {

@@ -9,7 +9,6 @@ import {
   type TenantId,
 } from "../../../src/base/ids.ts";
 import type { SdkRoute } from "../../../src/base/vocabulary.ts";
-import type { DecisionDependencies } from "../../../src/domain/decision.ts";
 import type { Deployment } from "../../../src/domain/deployment.ts";
 import type { LivePlatform } from "../../../src/domain/platform-domains.ts";
 import type { ArtifactHasher } from "../../../src/domain/ports.ts";
@@ -232,7 +231,8 @@ export const hasher: ArtifactHasher = {
   },
 };
 
-export function createWorld(changes: Partial<Deployment> = {}) {
+/** The domain's dependencies over what is in memory, and its decision routes. */
+export function createWorld(changes: Partial<Deployment> = {}, engine: PolicyEngine = new FakeEngine()) {
   const time = { nowMs: startMs };
   const clock = { now: () => time.nowMs };
   let drawn = 0;
@@ -241,18 +241,10 @@ export function createWorld(changes: Partial<Deployment> = {}) {
     return bytes.map((_, i) => (drawn * 31 + i) & 0xff);
   };
   const ledger = new FakeLedger(() => time.nowMs);
-  const engine = new FakeEngine();
+  const dependencies = { deployment: deployment(changes), live: livePlatform(), ledger, engine, hasher, clock, random };
   return {
-    time,
-    ledger,
-    engine,
-    dependencies: { deployment: deployment(changes), live: livePlatform(), ledger, engine, hasher, clock, random },
-  };
-}
-
-/** The three decision routes over the dependencies. */
-export function decisionRoutes(dependencies: DecisionDependencies) {
-  return {
+    ...{ time, ledger, dependencies },
+    engine: engine as FakeEngine,
     protection: {
       plan: planProtection.bind(undefined, dependencies),
       resolve: resolvePolicy.bind(undefined, dependencies),

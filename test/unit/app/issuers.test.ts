@@ -30,11 +30,6 @@ test("what settings say of a single issuer's tokens is what they are held to", a
   expect(await openIssuers(configOf(settings), noFiles, () => {})).toEqual([entry]);
 });
 
-test.each(["on", "off"])("SVC_REQUIRE_AT_JWT=%s is the single issuer's", async (text) => {
-  const [opened] = await openIssuers(configOf({ SVC_REQUIRE_AT_JWT: text }), noFiles, () => {});
-  expect(opened?.requireAtJwt).toBe(text === "on");
-});
-
 test("and a default of those in the file, each of which may say otherwise", async () => {
   const text = `
     issuers:

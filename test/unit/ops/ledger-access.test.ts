@@ -1,54 +1,26 @@
 import type { IncomingMessage } from "node:http";
-import { afterEach, describe, expect, test, vi } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
+import { describe, expect, test, vi } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { parseTenantId, type TenantId } from "../../../src/base/ids.ts";
-import { systemTimers } from "../../../src/base/timers.ts";
 import type { PublishedLogs } from "../../../src/ledger/ports/ledger.ts";
 import { refusalLog, type ServedLogs } from "../../../src/ops/ledger-access.ts";
-import { createOpsListener, type OpsListener } from "../../../src/ops/listener.ts";
-import { createLogger } from "../../../src/telemetry/logger.ts";
+import { startOps } from "./start.ts";
 
 const tenant = (name: string) => parseTenantId(name) as TenantId;
 const logs = { published: async () => [] } as unknown as PublishedLogs;
 
-let listener: OpsListener | undefined;
-afterEach(() => listener?.close());
-
-async function start(viewerOf: ServedLogs["viewerOf"], served: PublishedLogs = logs) {
-  const lines: string[] = [];
-  listener = createOpsListener({
-    serviceName: "svc",
-    checks: [],
-    metrics: { expose: async () => ({ contentType: "text/plain", body: "" }) },
+const start = (viewerOf: ServedLogs["viewerOf"], served: PublishedLogs = logs) =>
+  startOps({
     logs: {
-      logs: served,
-      viewerOf,
-      explain: async () => ({}),
-      policies: {} as ServedLogs["policies"],
+      ...{ logs: served, viewerOf, explain: async () => ({}), policies: {} as ServedLogs["policies"] },
       consolePage: new URL("./absent/index.html", import.meta.url),
     },
-    loopback: true,
-    logger: createLogger({
-      level: "info",
-      serviceName: "svc",
-      destination: { write: (line: string) => void lines.push(line) },
-    }),
-    clock: systemClock,
-    onDefect: (error) => {
-      throw error;
-    },
-    timers: systemTimers,
-    random: (bytes) => bytes.fill(7),
   });
-  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
-  return { port, lines };
-}
 
 test("a refusal keeps its headers; whatever else goes wrong is not told", async () => {
   let thrown: Error = new ServiceError("issuer_unavailable", "no keys", { retryAfterSeconds: 3 });
-  const { port, lines } = await start(() => Promise.reject(thrown));
-  const get = () => fetch(`http://127.0.0.1:${port}/ledger`);
+  const { request, lines } = await start(() => Promise.reject(thrown));
+  const get = () => request("/ledger");
   const unavailable = await get();
   expect([unavailable.status, unavailable.headers.get("retry-after")]).toEqual([503, "3"]);
   thrown = new ServiceError("proof_of_possession_failed", "nonce", { challenge: "DPoP x", dpopNonce: "n-1" });
@@ -82,10 +54,9 @@ describe("much that one viewer asks for", () => {
       },
       published: async () => [],
     } as unknown as PublishedLogs;
-    const { port, lines } = await start(viewerOf, slow);
-    const search = (name: string) =>
-      fetch(`http://127.0.0.1:${port}/ledger/${name}/search`, { headers: { "x-tenant": name } });
-    const list = (name: string) => fetch(`http://127.0.0.1:${port}/ledger`, { headers: { "x-tenant": name } });
+    const { request, lines } = await start(viewerOf, slow);
+    const search = (name: string) => request(`/ledger/${name}/search`, { headers: { "x-tenant": name } });
+    const list = (name: string) => request("/ledger", { headers: { "x-tenant": name } });
     return { begun, lines, search, list, release: () => waiting.shift()?.() };
   }
 
@@ -133,9 +104,8 @@ test("two reports are made at once, and many that wait are refused", async () =>
     },
   } as unknown as PublishedLogs;
   const viewerOf = async () => ({ tenantIds: undefined, presented: true, contentRefusal: undefined });
-  const { port } = await start(viewerOf, slow);
-  const path = `http://127.0.0.1:${port}/ledger/x/report?template=access&last=1d`;
-  const reports = Array.from({ length: 20 }, () => fetch(path));
+  const { request } = await start(viewerOf, slow);
+  const reports = Array.from({ length: 20 }, () => request("/ledger/x/report?template=access&last=1d"));
   const statuses: number[] = [];
   for (const each of reports) void each.then(({ status }) => statuses.push(status));
   // Two are under way, eight wait.

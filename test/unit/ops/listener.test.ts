@@ -1,55 +1,10 @@
-import { afterEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
+import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
-import type { Timers } from "../../../src/base/timers.ts";
-import { createOpsListener, type OpsListener } from "../../../src/ops/listener.ts";
 import { checkTimeoutMs, type ReadinessCheck } from "../../../src/ops/readiness.ts";
-import { createLogger } from "../../../src/telemetry/logger.ts";
 import { h1Exchange, h1Request } from "../../harness/h1.ts";
+import { handTimers } from "../policy/timers.ts";
+import { startOps } from "./start.ts";
 
-/** Timers that fire when the test says so. */
-function handTimers() {
-  const waiting = new Map<() => void, number>();
-  const timers: Timers = {
-    after(delayMs, action) {
-      waiting.set(action, delayMs);
-      return () => waiting.delete(action);
-    },
-  };
-  return { timers, waiting, fireAll: () => [...waiting.keys()].forEach((action) => void action()) };
-}
-
-let listener: OpsListener | undefined;
-afterEach(() => listener?.close());
-
-async function start(
-  checks: readonly ReadinessCheck[],
-  timers: Timers = handTimers().timers,
-  expose = async () => metricsText,
-  loopback = true,
-) {
-  const lines: string[] = [];
-  const destination = { write: (line: string) => void lines.push(line) };
-  listener = createOpsListener({
-    serviceName: "svc",
-    checks,
-    metrics: { expose },
-    loopback,
-    logger: createLogger({ level: "info", serviceName: "svc", destination }),
-    clock: systemClock,
-    onDefect: (error) => {
-      throw error;
-    },
-    timers,
-    random: (bytes) => bytes.fill(7),
-  });
-  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
-  const url = `http://127.0.0.1:${port}`;
-  const request = (path: string, init?: RequestInit) => fetch(`${url}${path}`, init);
-  return { request, url, lines };
-}
-
-const metricsText = { contentType: "text/plain; version=0.0.4", body: "a 1\n" };
 const holds: ReadinessCheck = { name: "policy", check: async () => {} };
 
 describe("readiness", () => {
@@ -61,7 +16,7 @@ describe("readiness", () => {
         if (fault !== undefined) throw fault;
       },
     };
-    const { request } = await start([store, holds]);
+    const { request } = await startOps({ checks: [store, holds] });
     const expectReady = async () => {
       const response = await request("/readyz");
       expect(response.status).toBe(200);
@@ -91,14 +46,16 @@ describe("readiness", () => {
   });
 
   test("says nothing of an error that is not meant for others", async () => {
-    const { request } = await start([{ name: "store", check: () => Promise.reject(new Error("/secret/path")) }]);
+    const { request } = await startOps({
+      checks: [{ name: "store", check: () => Promise.reject(new Error("/secret/path")) }],
+    });
     const body = await (await request("/readyz")).text();
     expect(body).toContain("internal error");
     expect(body).not.toContain("/secret/path");
   });
 
   test("does not wait for a check that hangs, and tells it so", async () => {
-    const hand = handTimers();
+    const timers = handTimers();
     const started = Promise.withResolvers<AbortSignal>();
     const hangs: ReadinessCheck = {
       name: "store",
@@ -107,17 +64,16 @@ describe("readiness", () => {
         return new Promise(() => {});
       },
     };
-    const { request } = await start([hangs, holds], hand.timers);
+    const { request } = await startOps({ checks: [hangs, holds], timers });
     const answer = request("/readyz");
     const signal = await started.promise;
-    expect([...hand.waiting.values()]).toContain(checkTimeoutMs);
     expect(checkTimeoutMs).toBeLessThan(2_000);
-    hand.fireAll();
+    timers.fire(checkTimeoutMs);
     const response = await answer;
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ checks: [{ reason: "no answer within 1500 ms" }, { status: "ok" }] });
     expect(signal.aborted).toBe(true);
-    expect(hand.waiting.size).toBe(0);
+    expect(timers.waiting.size).toBe(0);
   });
 });
 
@@ -126,7 +82,7 @@ describe("a page in a browser of this machine cannot read it under another host 
     (await h1Exchange(url, `GET /metrics HTTP/1.1\r\nHost: ${host}\r\n\r\n`))?.status;
 
   test("on loopback", async () => {
-    const { url } = await start([]);
+    const { url } = await startOps();
     for (const host of ["localhost", "LOCALHOST:9090", "127.0.0.1:9090", "127.8.9.1", "[::1]:9090"])
       expect([host, await statusFor(url, host)]).toEqual([host, 200]);
     for (const host of [
@@ -142,7 +98,7 @@ describe("a page in a browser of this machine cannot read it under another host 
   });
 
   test("elsewhere it is reached under whatever name it has", async () => {
-    const { url } = await start([], undefined, undefined, false);
+    const { url } = await startOps({ loopback: false });
     expect(await statusFor(url, "ops.internal:9090")).toBe(200);
   });
 });
@@ -156,7 +112,7 @@ describe("everything else is refused in the envelope", () => {
     ["DELETE", "/metrics?a=b", 405, "unimplemented", "method_not_allowed"],
     ["POST", "/ledger", 404, "not_found", "no_route"],
   ])("%s %s", async (method, path, status, code, reason) => {
-    const { request } = await start([]);
+    const { request } = await startOps();
     const body = method === "POST" ? { body: "a,b", headers: { "content-type": "text/csv" } } : {};
     const response = await request(path, { method, ...body });
     expect(response.status).toBe(status);
@@ -179,7 +135,7 @@ describe("everything else is refused in the envelope", () => {
     ["two hosts", "GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: attacker.example\r\n\r\n", 400],
     ["a host twice", "GET /livez HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\n\r\n", 400],
   ])("%s", async (_name, bytes, status) => {
-    const { url } = await start([]);
+    const { url } = await startOps();
     const answer = await h1Exchange(url, bytes);
     expect(answer?.status).toBe(status);
     expect(JSON.parse(answer?.text ?? "")).toMatchObject({
@@ -190,7 +146,7 @@ describe("everything else is refused in the envelope", () => {
   });
 
   test("the caller's request id is kept where it is a good one", async () => {
-    const { request } = await start([]);
+    const { request } = await startOps();
     const idFor = async (id: string) =>
       (await request("/none", { headers: { "x-request-id": id } })).headers.get("x-request-id");
     expect(await idFor("abc-1")).toBe("abc-1");
@@ -198,7 +154,9 @@ describe("everything else is refused in the envelope", () => {
   });
 
   test("a failure is logged, not told", async () => {
-    const { request, lines } = await start([], undefined, () => Promise.reject(new Error("inner detail")));
+    const { request, lines } = await startOps({
+      metrics: { expose: () => Promise.reject(new Error("inner detail")) },
+    });
     const response = await request("/metrics");
     expect(response.status).toBe(500);
     expect(await response.text()).not.toContain("inner detail");

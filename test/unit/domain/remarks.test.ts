@@ -11,7 +11,7 @@ import { verifyText } from "../ledger/pack/packs.ts";
 import { decision, evidence, registration } from "../ledger/pack/records.ts";
 
 const everything = { to: moment(100) };
-const artifact = (value: string) => ({ field: "artifact_digest", value }) as const;
+const ofArtifact = { field: "artifact_digest", value: "sha256:a" } as const;
 
 /** Codes of remarks by lineage, each behind its leaf. Leaf 0 is the genesis. */
 async function remarks(log: MemoryLog, selection: PackSelection = everything): Promise<readonly string[]> {
@@ -21,7 +21,6 @@ async function remarks(log: MemoryLog, selection: PackSelection = everything): P
   return lineages.map((each) => each.remarks.map(({ leaf_index, code }) => `${leaf_index} ${code}`).join(", "));
 }
 
-/** Returns what is packed, where that is not everything. */
 type Play = (log: MemoryLog, decided: RecordId) => unknown;
 const failing = (word: string) => ({ ...evidence("protect", { digest: "sha256:a" }).request, outcome: word });
 const event = (log: MemoryLog, decided: RecordId, word?: string) => {
@@ -30,7 +29,7 @@ const event = (log: MemoryLog, decided: RecordId, word?: string) => {
 };
 
 describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
-  test.each<[string, Play, readonly string[]]>([
+  test.each<[string, Play, readonly string[], PackSelection?]>([
     ["evidenced", (log, id) => event(log, id), [""]],
     [
       "evidenced by an event that names no artifact",
@@ -44,10 +43,7 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
     ],
     [
       "evidenced for every artifact that was registered under it",
-      (log, id) => {
-        log.append(registration({ digest: "sha256:b", decision: id }));
-        event(log, id);
-      },
+      (log, id) => [log.append(registration({ digest: "sha256:b", decision: id })), event(log, id)],
       ["", ""],
     ],
     ["not evidenced", () => {}, ["1 allowed_not_evidenced"]],
@@ -67,22 +63,8 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
       (log, id) => event(log, id, " Failed "),
       ["1 allowed_evidence_failed"],
     ],
-    [
-      "evidenced by what was done after a failure",
-      (log, id) => {
-        event(log, id, "failed");
-        event(log, id);
-      },
-      [""],
-    ],
-    [
-      "evidenced by what was done before a failure",
-      (log, id) => {
-        event(log, id);
-        event(log, id, "aborted");
-      },
-      [""],
-    ],
+    ["evidenced by what was done after a failure", (log, id) => [event(log, id, "failed"), event(log, id)], [""]],
+    ["evidenced by what was done before a failure", (log, id) => [event(log, id), event(log, id, "aborted")], [""]],
     [
       "perhaps evidenced by an event that was erased",
       (log, id) => log.erase(event(log, id)),
@@ -95,27 +77,17 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
     ],
     [
       "perhaps evidenced behind the end of the range",
-      (log, id) => {
-        event(log, id);
-        return { to: moment(2) };
-      },
+      (log, id) => event(log, id),
       ["1 allowed_evidence_not_shown"],
+      { to: moment(2) },
     ],
-    ["perhaps evidenced outside of a pack by value", () => artifact("sha256:a"), ["1 allowed_evidence_not_shown"]],
-    [
-      "evidenced in a pack by value",
-      (log, id) => {
-        event(log, id);
-        return artifact("sha256:a");
-      },
-      [""],
-    ],
-  ])("%s", async (_, play, expected) => {
+    ["perhaps evidenced outside of a pack by value", () => {}, ["1 allowed_evidence_not_shown"], ofArtifact],
+    ["evidenced in a pack by value", (log, id) => event(log, id), [""], ofArtifact],
+  ])("%s", async (_, play, expected, selection) => {
     const log = memoryLog();
     const decided = log.append(decision(true));
     log.append(registration({ digest: "sha256:a", decision: decided }));
-    const played = play(log, decided);
-    const selection = typeof played === "object" ? (played as PackSelection) : everything;
+    play(log, decided);
     expect(await remarks(log, selection)).toEqual(expected);
   });
 

@@ -1,20 +1,18 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { AttributeType } from "../../../src/base/caller.ts";
 import { isSecret } from "../../../src/credentials/client-secret.ts";
 import { parseClientFile } from "../../../src/credentials/session-clients.ts";
-import { enter, erasing, leave, run as runCommand } from "./surroundings.ts";
+import { directory, eachInDirectory, erasing, refused, run as runCommand } from "./surroundings.ts";
 
-let directory: string;
 let path: string;
 
+eachInDirectory();
 beforeEach(() => {
-  directory = enter();
   path = join(directory, "secrets", "clients.json");
   vi.stubEnv("SVC_SESSION_CLIENTS", path);
 });
-afterEach(() => leave(directory));
 
 const run = (...commandLine: string[]) => runCommand("clients", ...commandLine);
 
@@ -134,5 +132,5 @@ test("while another process changes the file, a change is refused", async () => 
 
 test("without the setting there is nothing to change", async () => {
   vi.stubEnv("SVC_SESSION_CLIENTS", undefined);
-  expect(await add("payroll")).toMatchObject({ code: 1, err: "SVC_SESSION_CLIENTS: is required\n" });
+  await refused(add("payroll"), "SVC_SESSION_CLIENTS: is required\n");
 });

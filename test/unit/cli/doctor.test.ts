@@ -2,7 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { chownSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
@@ -11,34 +11,23 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { newTestKey } from "../../harness/tokens.ts";
-import { enterWithStore, leave, run, served } from "./surroundings.ts";
+import { directory, eachWithStore, fileOf, policiesOf, removeDatabase, run, served } from "./surroundings.ts";
 
 const policies = join(import.meta.dirname, "../../../policies");
 const servers: Server[] = [];
 const silenced: Socket[] = [];
-let directory: string;
 
+eachWithStore();
 beforeEach(async () => {
-  directory = enterWithStore();
-  vi.stubEnv("SVC_POLICY_DIR", littlePolicies(directory));
+  vi.stubEnv("SVC_POLICY_DIR", policiesOf("little"));
   vi.stubEnv("SVC_LEDGER_ORIGIN", "ledger.example");
   vi.stubEnv("SVC_PROOF_OF_POSSESSION", "none");
   vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer());
 });
 afterEach(async () => {
-  leave(directory);
   for (const socket of silenced.splice(0)) socket.destroy();
   await Promise.all(servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve))));
 });
-
-/** A directory that is loaded at once: what is wrong elsewhere does not depend on it. */
-function littlePolicies(within: string): string {
-  const folder = join(within, "little");
-  mkdirSync(join(folder, "set"), { recursive: true });
-  writeFileSync(join(folder, "manifest.yaml"), 'platform: set\ntenants: { "*": set }\n');
-  writeFileSync(join(folder, "set/all.cedar"), '@id("all") permit (principal, action, resource);');
-  return folder;
-}
 
 async function listen(server: Server): Promise<string> {
   servers.push(server);
@@ -68,7 +57,7 @@ const startSilent = () =>
     }),
   );
 
-const serve = (nowMs = Date.now()) => served(directory, ["alice"], manualClock(nowMs));
+const serve = (nowMs = Date.now()) => served(["alice"], manualClock(nowMs));
 
 async function doctor(...options: string[]) {
   const { out, code } = await run("doctor", "--json", ...options);
@@ -111,8 +100,8 @@ test("a time that an operator accepted is no failure", async () => {
 });
 
 describe("names what is wrong:", () => {
-  /** How it is made wrong, and what is said of it. */
-  type Case = readonly [prepare: () => unknown, detail: RegExp];
+  /** How it is made wrong, what is said of it, and what is to be done. */
+  type Case = readonly [prepare: () => unknown, detail: RegExp, remedy?: RegExp];
   /** By the status and the check that name them. */
   const cases: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, Case>>>>>> = {
     failed: {
@@ -131,7 +120,7 @@ describe("names what is wrong:", () => {
           /^SVC_SESSION_KEY: .*neither P-256 nor Ed25519/,
         ],
         "malformed credentials of operators": [
-          () => vi.stubEnv("SVC_OPS_CREDENTIALS", written("operators", "alice")),
+          () => vi.stubEnv("SVC_OPS_CREDENTIALS", fileOf("operators", "alice")),
           /^SVC_OPS_CREDENTIALS: line 1/,
         ],
         "authorities of the collector that cannot be read": [
@@ -143,34 +132,54 @@ describe("names what is wrong:", () => {
         ],
       },
       issuer: {
-        "an issuer that is down": [() => vi.stubEnv("SVC_OIDC_ISSUER", "http://127.0.0.1:1"), /cannot be fetched/],
+        "an issuer that is down": [
+          async () => {
+            const server = createHttpServer();
+            vi.stubEnv("SVC_OIDC_ISSUER", `http://${await listen(server)}`);
+            server.close();
+          },
+          /cannot be fetched/,
+          /^start the issuer/,
+        ],
+        "an issuer at another path": [
+          async () => {
+            const server = createHttpServer((_, response) => {
+              response.writeHead(404, { connection: "close" }).end();
+            });
+            vi.stubEnv("SVC_OIDC_ISSUER", `http://${await listen(server)}/realm`);
+          },
+          /cannot be fetched/,
+          /^correct the path of the issuer/,
+        ],
         "one of several issuers": [
           async () => {
             const table = {
               [await startIssuer()]: { tenants: { fixed: "a" } },
               "http://127.0.0.1:1": { tenants: { fixed: "b" } },
             };
-            writeFileSync(join(directory, "issuers.json"), JSON.stringify({ issuers: table }));
             vi.stubEnv("SVC_OIDC_ISSUER", undefined);
-            vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "issuers.json"));
+            vi.stubEnv("SVC_OIDC_ISSUERS", fileOf("issuers.json", JSON.stringify({ issuers: table })));
           },
           /^http:\/\/127\.0\.0\.1:1: .*cannot be fetched/,
         ],
         "an issuer that is asked about tokens, and takes any": [
           async () => {
-            writeFileSync(join(directory, "secret"), "a secret of the test", { mode: 0o600 });
             const endpoint = `http://${await listen(createHttpServer((_, response) => void response.end('{"active":true}')))}`;
-            const introspection = { endpoint, client_id: "svc", client_secret_file: join(directory, "secret") };
+            const introspection = {
+              endpoint,
+              client_id: "svc",
+              client_secret_file: fileOf("secret", "a secret of the test"),
+            };
             const table = { "https://login.example": { tenants: { fixed: "a" }, introspection } };
-            writeFileSync(join(directory, "asked.json"), JSON.stringify({ issuers: table }));
             vi.stubEnv("SVC_OIDC_ISSUER", undefined);
-            vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "asked.json"));
+            vi.stubEnv("SVC_OIDC_ISSUERS", fileOf("asked.json", JSON.stringify({ issuers: table })));
           },
           /^https:\/\/login\.example: it calls a token active that was never issued/,
         ],
         "an issuer of another name": [
           async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
           /names another issuer/,
+          /^set the issuer as the `issuer` member/,
         ],
         "an issuer without keys": [
           async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(0, [])),
@@ -188,6 +197,11 @@ describe("names what is wrong:", () => {
         "a witness that is down": [
           () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "http://127.0.0.1:1/" })),
           /does not answer: \w+/,
+        ],
+        "a witness whose host has no address": [
+          () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "https://w.invalid/" })),
+          /does not answer: \w+/,
+          /^correct the host name of the witness/,
         ],
       },
       store: {
@@ -213,15 +227,12 @@ describe("names what is wrong:", () => {
         "a database that is down": [
           () => vi.stubEnv("SVC_STORE", "postgres://u:secret@127.0.0.1:1/d"),
           /^SVC_STORE: connect ECONNREFUSED/,
+          /^start the database, or correct its port/,
         ],
       },
       policy: {
         "policies that do not parse": [
-          () => {
-            cpSync(policies, join(directory, "policies"), { recursive: true });
-            writeFileSync(join(directory, "policies/default/broken.cedar"), "permit (");
-            vi.stubEnv("SVC_POLICY_DIR", join(directory, "policies"));
-          },
+          () => vi.stubEnv("SVC_POLICY_DIR", policiesOf("policies", { "broken.cedar": "permit (" })),
           /broken\.cedar/,
         ],
       },
@@ -255,15 +266,18 @@ describe("names what is wrong:", () => {
   };
   const all = Object.entries(cases).flatMap(([status, checks]) =>
     Object.entries(checks).flatMap(([check, wrong]) =>
-      Object.entries(wrong).map(([name, [prepare, detail]]) => ({ name, prepare, check, status, detail })),
+      Object.entries(wrong).map(([name, [prepare, detail, remedy = /./]]) => ({
+        ...{ name, prepare, check, status },
+        ...{ detail: expect.stringMatching(detail), remedy: expect.stringMatching(remedy) },
+      })),
     ),
   );
 
-  test.each(all)("$name", async ({ prepare, check, status, detail }) => {
+  test.each(all)("$name", async ({ name: _, prepare, ...finding }) => {
     await prepare();
     const { code, ok, findings, wrong } = await doctor();
-    expect(wrong).toContainEqual({ check, status, detail: expect.stringMatching(detail), remedy: expect.any(String) });
-    expect([code, ok]).toEqual(status === "failed" ? [1, false] : [0, true]);
+    expect(wrong).toContainEqual(finding);
+    expect([code, ok]).toEqual(finding.status === "failed" ? [1, false] : [0, true]);
     expect(JSON.stringify(findings)).not.toContain("secret@");
   });
 
@@ -281,63 +295,12 @@ describe("names what is wrong:", () => {
     expect(findings.filter(({ status }) => status === "failed")).toMatchObject([{ check: "files" }]);
   });
 
-  const written = (name: string, text: string) => {
-    writeFileSync(join(directory, name), text, { mode: 0o600 });
-    return join(directory, name);
-  };
   const sessionRoute = ({ clients = '{"clients":[]}', key = generateKeyPairSync("ed25519").privateKey }) => {
-    vi.stubEnv("SVC_SESSION_CLIENTS", written("clients.json", clients));
-    vi.stubEnv("SVC_SESSION_KEY", written("session.pem", key.export({ type: "pkcs8", format: "pem" }) as string));
+    vi.stubEnv("SVC_SESSION_CLIENTS", fileOf("clients.json", clients));
+    vi.stubEnv("SVC_SESSION_KEY", fileOf("session.pem", key.export({ type: "pkcs8", format: "pem" }) as string));
   };
-  const removeStore = () => removed(storeIn(directory).path);
-  const removeAnchor = () => removed(storeIn(directory).anchorPath);
-  const removed = (path: string) => {
-    for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
-  };
-});
-
-test.each<[string, () => unknown, string, RegExp]>([
-  [
-    "an issuer that is down",
-    async () => {
-      const server = createHttpServer();
-      vi.stubEnv("SVC_OIDC_ISSUER", `http://${await listen(server)}`);
-      server.close();
-    },
-    "issuer",
-    /^start the issuer/,
-  ],
-  [
-    "an issuer at another path",
-    async () => {
-      const server = createHttpServer((_, response) => void response.writeHead(404, { connection: "close" }).end());
-      vi.stubEnv("SVC_OIDC_ISSUER", `http://${await listen(server)}/realm`);
-    },
-    "issuer",
-    /^correct the path of the issuer/,
-  ],
-  [
-    "an issuer of another name",
-    async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
-    "issuer",
-    /^set the issuer as the `issuer` member/,
-  ],
-  [
-    "a witness whose host has no address",
-    () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "https://w.invalid/" })),
-    "witnesses",
-    /^correct the host name of the witness/,
-  ],
-  [
-    "a database that is down",
-    () => vi.stubEnv("SVC_STORE", "postgres://u:secret@127.0.0.1:1/d"),
-    "store",
-    /^start the database, or correct its port/,
-  ],
-])("says what to do about %s", async (_, prepare, check, remedy) => {
-  await prepare();
-  const { wrong } = await doctor();
-  expect(wrong).toContainEqual(expect.objectContaining({ check, remedy: expect.stringMatching(remedy) }));
+  const removeStore = () => removeDatabase(storeIn(directory).path);
+  const removeAnchor = () => removeDatabase(storeIn(directory).anchorPath);
 });
 
 test("is over in its time, whatever does not answer", async () => {

@@ -1,35 +1,19 @@
 /** Files of a store that are not what they should be: the commands end, and name the file and its setting. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { beforeEach, expect, test } from "vitest";
+import { storeIn } from "../../contract/ledger-records.ts";
+import { directory, eachWithStore, erasing, openLedger, refused, removeDatabase, run, served } from "./surroundings.ts";
 
-const random = seededRandom();
-const makeRecord = recordMaker(systemClock, random);
-const open = () =>
-  openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random });
-let directory: string;
+eachWithStore();
+beforeEach(() => served(["alice"]));
 
-beforeEach(async () => {
-  directory = enterWithStore();
-  const ledger = await open();
-  await ledger.append(makeRecord(tenant("alice")));
-  await ledger.close();
-});
-afterEach(() => leave(directory));
-
-const removed = (path: string) => {
-  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
-};
 const makeFifo = (path: string) => {
-  removed(path);
+  removeDatabase(path);
   execFileSync("mkfifo", ["-m", "600", path]);
 };
 const makeDirectory = (path: string) => {
-  removed(path);
+  removeDatabase(path);
   mkdirSync(path);
 };
 
@@ -57,14 +41,14 @@ test.runIf(process.platform !== "win32").each([
     expect({ command, code, err }).toEqual({ command, code: 1, err: expect.stringContaining(`${there} is ${kind}`) });
     expect(err.slice(0, setting.length)).toBe(setting);
   }
-  await expect(open()).rejects.toThrow(`${there} is ${kind}`);
+  await expect(openLedger()).rejects.toThrow(`${there} is ${kind}`);
 });
 
 test.runIf(process.platform !== "win32")("a key that is a FIFO is not waited for", async () => {
   const { keyPath } = storeIn(directory);
   makeFifo(keyPath);
-  expect(await run("keys", "show")).toMatchObject({ code: 1, err: `${keyPath} is a FIFO, not a regular file.\n` });
-  await expect(open()).rejects.toThrow("is a FIFO");
+  await refused(run("keys", "show"), `${keyPath} is a FIFO, not a regular file.\n`);
+  await expect(openLedger()).rejects.toThrow("is a FIFO");
 });
 
 test.each([
@@ -74,7 +58,7 @@ test.each([
 ])("an anchor that is %s is named, and not the store", async (_, damage) => {
   const { anchorPath } = storeIn(directory);
   const bytes = readFileSync(anchorPath);
-  removed(anchorPath);
+  removeDatabase(anchorPath);
   writeFileSync(anchorPath, damage(bytes));
   for (const command of commands.filter(([, name]) => name !== "reindex")) {
     const { code, err } = await run(...command);
@@ -85,5 +69,5 @@ test.each([
     });
     expect(err).not.toContain("SVC_STORE");
   }
-  await expect(open()).rejects.toThrow(`${anchorPath}: the anchor cannot be used: `);
+  await expect(openLedger()).rejects.toThrow(`${anchorPath}: the anchor cannot be used: `);
 });

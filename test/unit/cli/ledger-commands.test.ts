@@ -1,27 +1,29 @@
 /** Commands on keys and logs, on a store that a service has written. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { openCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { parseVerifierKey } from "../../../src/ledger/tlog/note-keys.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, erasing, leave, run, served } from "./surroundings.ts";
+import { manualClock, storeIn } from "../../contract/ledger-records.ts";
+import {
+  directory,
+  eachWithStore,
+  erasing,
+  fileOf,
+  makeRecord,
+  openLedger,
+  refused,
+  run,
+  served,
+} from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
-let directory: string;
-
-beforeEach(() => {
-  directory = enterWithStore();
-});
-afterEach(() => leave(directory));
+eachWithStore();
 
 /** What a service does between two starts. */
-const serve = (...tenants: readonly string[]) => served(directory, tenants, clock);
+const serve = (...tenants: readonly string[]) => served(tenants, clock);
 
 describe("keys", () => {
   test("generate makes a private file once", async () => {
@@ -29,7 +31,7 @@ describe("keys", () => {
     expect(await run("keys", "generate")).toMatchObject({ code: 0, out: expect.stringContaining("public key ") });
     expect(statSync(keyPath).mode & 0o777).toBe(0o600);
     const key = readFileSync(keyPath);
-    expect(await run("keys", "generate")).toMatchObject({ code: 1, err: expect.stringContaining("is there already") });
+    await refused(run("keys", "generate"), "is there already");
     expect(readFileSync(keyPath)).toEqual(key);
     await serve("alice"); // It is the one that is used.
     expect(readFileSync(keyPath)).toEqual(key);
@@ -42,7 +44,7 @@ describe("keys", () => {
     expect(lines).toHaveLength(2);
     for (const line of lines) expect(parseVerifierKey(line)?.name).toMatch(/^ledger\.example\/[0-9a-f]{32}$/);
     expect((await run("keys", "show", "--tenant", "bob")).out.trim()).toBe(lines[1]);
-    expect(await run("keys", "show", "--tenant", "carol")).toMatchObject({ code: 1, err: "there is no such log\n" });
+    await refused(run("keys", "show", "--tenant", "carol"), "there is no such log\n");
   });
 
   test.each([
@@ -88,12 +90,9 @@ describe("keys", () => {
   test("a file that holds no such key is refused", async () => {
     await serve("alice");
     writeFileSync(storeIn(directory).keyPath, "not a key");
-    expect(await run("keys", "show")).toMatchObject({ code: 1, err: expect.stringContaining("holds no private key") });
+    await refused(run("keys", "show"), "holds no private key");
     rmSync(storeIn(directory).keyPath);
-    expect(await run("keys", "rotate", ...erasing)).toMatchObject({
-      code: 1,
-      err: expect.stringContaining("is missing"),
-    });
+    await refused(run("keys", "rotate", ...erasing), "is missing");
   });
 });
 
@@ -105,17 +104,14 @@ describe("ledger", () => {
     expect(out).toMatch(
       /^ok ledger\.example\/\S+ \(tenant alice\): 3 leaves, 0 erased, root \S+=\nok .*bob.*: 2 leaves/,
     );
-    expect(await run("ledger", "verify", "--tenant", "carol")).toMatchObject({
-      code: 1,
-      err: "tenant carol has no log\n",
-    });
+    await refused(run("ledger", "verify", "--tenant", "carol"), "tenant carol has no log\n");
     rmSync(storeIn(directory).anchorPath);
-    expect(await run("ledger", "verify")).toMatchObject({ code: 1, err: expect.stringContaining("is missing") });
+    await refused(run("ledger", "verify"), "is missing");
   });
 
   test("verify shows its progress on a terminal, and removes it at the end", async () => {
-    const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-    await Promise.all(Array.from({ length: 1_024 }, () => ledger.append(makeRecord(tenant("alice")))));
+    const ledger = await openLedger(clock);
+    await Promise.all(Array.from({ length: 1_024 }, () => ledger.append(makeRecord("alice"))));
     await ledger.close();
     const { terminal, written } = captureTerminal();
     await runCommandLine(["ledger", "verify"], { ...terminal, isWatched: true });
@@ -131,10 +127,7 @@ describe("ledger", () => {
     expect(openCheckpoint(readFileSync(join(out, "checkpoint"), "utf8"), verifier).size).toBe(3);
     expect(statSync(join(out, "tile/0/000.p/3")).size).toBe(96);
     expect(existsSync(join(out, "tile/entries/000.p/3"))).toBe(true);
-    expect(await run("ledger", "export", "--tenant", "alice", "--out", out)).toMatchObject({
-      code: 1,
-      err: `${out} is not empty\n`,
-    });
+    await refused(run("ledger", "export", "--tenant", "alice", "--out", out), `${out} is not empty\n`);
   });
 
   // Node's own `recursive` never comes back from /proc.
@@ -142,19 +135,20 @@ describe("ledger", () => {
     "export says that %j is no place to write to",
     async (out) => {
       await serve("alice");
-      expect(await run("ledger", "export", "--tenant", "alice", "--out", out)).toMatchObject({
-        code: 1,
-        err: expect.stringMatching(/^--out: ".*" cannot be a directory to write to \(E[A-Z]+\)\n$/),
-      });
+      await refused(
+        run("ledger", "export", "--tenant", "alice", "--out", out),
+        /^--out: ".*" cannot be a directory to write to \(E[A-Z]+\)\n$/,
+      );
     },
   );
 
-  test("export signs nothing that the anchor does not go along with", async () => {
+  test("export and pack sign nothing that the anchor does not go along with", async () => {
     await serve("alice", "alice");
     rmSync(storeIn(directory).anchorPath);
-    const out = join(directory, "out");
-    expect((await run("ledger", "export", "--tenant", "alice", "--out", out)).code).toBe(1);
-    expect(existsSync(join(out, "checkpoint"))).toBe(false);
+    const [out, pack] = [join(directory, "out"), join(directory, "pack")];
+    expect(await run("ledger", "export", "--tenant", "alice", "--out", out)).toMatchObject({ code: 1 });
+    expect(await run("ledger", "pack", "--to", "2030-01-01T00:00:00Z", "--out", pack)).toMatchObject({ code: 1 });
+    expect([pack, join(out, "checkpoint")].filter(existsSync)).toEqual([]);
   });
 
   test.each([
@@ -162,13 +156,9 @@ describe("ledger", () => {
     ["no JSON", "{", /it is not JSON/],
     ["no receipt", "{}", /holds no receipt/],
   ])("receipt verify: %s", async (_, content, message) => {
-    const file = join(mkdtempSync(join(directory, "r-")), "receipt.json");
-    if (content !== undefined) writeFileSync(file, content);
+    const file = content === undefined ? join(directory, "none") : fileOf("receipt.json", content);
     const key = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
-    expect(await run("ledger", "receipt", "verify", file, "--key", key)).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(message),
-    });
+    await refused(run("ledger", "receipt", "verify", file, "--key", key), message);
     expect((await run("ledger", "receipt", "verify", file, "--key", "x")).err).toContain(
       "--key: is not a verifier key",
     );

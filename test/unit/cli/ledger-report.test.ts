@@ -1,35 +1,18 @@
 /** `ledger report`, on a store that a service has written. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { beforeEach, describe, expect, test } from "vitest";
+import { manualClock } from "../../contract/ledger-records.ts";
 import { decision, evidence } from "../ledger/pack/records.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { type Change, directory, eachWithStore, erasing, run, servedTo } from "./surroundings.ts";
 
 const startMs = Date.UTC(2026, 0, 30);
 const period = ["--from", "2026-01-30T00:00:00Z", "--to", "2026-02-02T00:00:00Z"];
 const markup = `"><img src=x onerror="alert(1)">\u202e'`;
 let clock = manualClock(startMs);
-let directory: string;
 let out: string;
 /** Ids of the records, in order. */
 let ids: readonly string[];
-
-/** What a service does between two starts: a record every six hours. */
-async function serve(records: readonly ((ids: readonly string[]) => Partial<NewRecord>)[]): Promise<readonly string[]> {
-  const random = seededRandom();
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-  const makeRecord = recordMaker(clock, random);
-  const made: string[] = [];
-  for (const changes of records) {
-    made.push((await ledger.append(makeRecord(tenant("alice"), changes(made)))).recordId);
-    clock.nowMs += 6 * 3_600_000;
-  }
-  await ledger.close();
-  return made;
-}
 
 const denied = (reasons: readonly string[]) => ({
   ...decision(false, "access"),
@@ -41,21 +24,23 @@ const hostile = {
   outcome: { allow: false, policy_revision: markup, reasons: [markup], alerts: ["break-glass", markup] },
 };
 
+/** A record every six hours. */
+const records: readonly Change[] = [
+  () => decision(true, "access"),
+  ([id]) => evidence("access", { decision: id as string }),
+  () => decision(true, "access"),
+  () => denied(["tenant/a"]),
+  () => denied([]),
+  () => decision(true, "protect"),
+  () => hostile,
+];
+
+eachWithStore();
 beforeEach(async () => {
-  directory = enterWithStore();
   clock = manualClock(startMs);
   out = join(directory, "report.html");
-  ids = await serve([
-    () => decision(true, "access"),
-    ([id]) => evidence("access", { decision: id as string }),
-    () => decision(true, "access"),
-    () => denied(["tenant/a"]),
-    () => denied([]),
-    () => decision(true, "protect"),
-    () => hostile,
-  ]);
+  ids = (await servedTo("alice", records, { clock, stepMs: 6 * 3_600_000 })).map(({ recordId }) => recordId);
 });
-afterEach(() => leave(directory));
 
 const report = (template: string, ...options: string[]) =>
   run("ledger", "report", "--tenant", "alice", "--template", template, "--out", out, ...period, ...options);

@@ -1,49 +1,27 @@
 /** `ledger search` and `ledger reindex`, on a store that a service has written, or is writing. */
 import { createHash } from "node:crypto";
-import { writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, leave, run as runCommand } from "./surroundings.ts";
+import { manualClock } from "../../contract/ledger-records.ts";
+import { directory, eachWithStore, execute, fileOf, refused, run as runCommand, servedTo } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
-let directory: string;
-
-beforeEach(() => {
-  directory = enterWithStore();
-});
-afterEach(() => leave(directory));
-
-const open = () => openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+eachWithStore();
 
 /** What a service records between two starts. */
-async function serve(name: string, ...changes: readonly Partial<NewRecord>[]): Promise<Appended[]> {
-  const ledger = await open();
-  const appended: Appended[] = [];
-  for (const change of changes) {
-    clock.nowMs += 1_000;
-    appended.push(await ledger.append(makeRecord(tenant(name), change)));
-  }
-  await ledger.close();
-  return appended;
-}
+const serve = (name: string, ...changes: readonly Partial<NewRecord>[]) =>
+  servedTo(
+    name,
+    changes.map((change) => () => change),
+    { clock },
+  );
 
 const run = (...commandLine: string[]) => runCommand("ledger", ...commandLine);
-
-function execute(sql: string): void {
-  const database = new DatabaseSync(storeIn(directory).path);
-  database.exec(sql);
-  database.close();
-}
 
 const aboutIt = { kind: "evidence" as const, request: { artifact_digest: "sha256:it", artifact_cid: "bafy" } };
 
@@ -134,8 +112,7 @@ test("an event that calls itself denied is no denial of the policies", async () 
 });
 
 test("search finds what was said of a file, and of the last days", async () => {
-  const file = join(directory, "report.sealed");
-  writeFileSync(file, "it");
+  const file = fileOf("report.sealed", "it");
   const artifact_digest = `sha256:${createHash("sha256").update("it").digest("hex")}`;
   const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_digest } }, aboutIt);
   const found = async (...options: string[]) => JSON.parse((await run("search", "--json", ...options)).out).found;
@@ -290,8 +267,8 @@ test("an event with an unlisted outcome is found as unknown, one that failed for
 
 test("search of a tenant without a log says so", async () => {
   await serve("alice", {});
-  expect(await run("search", "--tenant", "carol")).toMatchObject({ code: 1, err: "tenant carol has no log\n" });
-  expect(await run("search", "--tenant", "..")).toMatchObject({ code: 1, err: "--tenant: is not a tenant id\n" });
+  await refused(run("search", "--tenant", "carol"), "tenant carol has no log\n");
+  await refused(run("search", "--tenant", ".."), "--tenant: is not a tenant id\n");
 });
 
 test("reindex builds what was lost, and says what cannot be found again", async () => {
@@ -311,5 +288,5 @@ test("reindex builds what was lost, and says what cannot be found again", async 
     out: expect.stringContaining("3 leaves indexed, 1 of them erased"),
     err: expect.stringContaining("leaf 2 cannot be opened"),
   });
-  expect(await run("reindex", "--tenant", "carol")).toMatchObject({ code: 1, err: "tenant carol has no log\n" });
+  await refused(run("reindex", "--tenant", "carol"), "tenant carol has no log\n");
 });

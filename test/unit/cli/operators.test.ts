@@ -1,18 +1,16 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { operatorOf, parseOpsCredentials } from "../../../src/credentials/ops-credentials.ts";
-import { enter, erasing, leave, run as runCommand } from "./surroundings.ts";
+import { directory, eachInDirectory, erasing, refused, run as runCommand } from "./surroundings.ts";
 
-let directory: string;
 let path: string;
 
+eachInDirectory();
 beforeEach(() => {
-  directory = enter();
   path = join(directory, "secrets", "operators");
   vi.stubEnv("SVC_OPS_CREDENTIALS", path);
 });
-afterEach(() => leave(directory));
 
 const run = (...commandLine: string[]) => runCommand("operators", ...commandLine);
 
@@ -33,14 +31,11 @@ test("names are listed and removed; one is there once", async () => {
   const { name, token } = JSON.parse((await run("add", "--name", "olga", "--json")).out);
   expect([name, token]).toEqual(["olga", expect.stringMatching(/^.{43}$/)]);
   await run("add", "--name", "otto");
-  expect(await run("add", "--name", "otto")).toMatchObject({
-    code: 1,
-    err: "--name: otto is there already: remove it first\n",
-  });
+  await refused(run("add", "--name", "otto"), "--name: otto is there already: remove it first\n");
   expect(JSON.parse((await run("list", "--json")).out)).toEqual({ ok: true, names: ["olga", "otto"] });
   expect((await run("remove", "--name", "olga", ...erasing)).code).toBe(0);
   expect((await run("list")).out).toBe("otto\n");
-  expect(await run("remove", "--name", "olga")).toMatchObject({ code: 1, err: "--name: olga is not there\n" });
+  await refused(run("remove", "--name", "olga"), "--name: olga is not there\n");
 });
 
 test.each(["", "a b", "a:b", "x".repeat(65)])("%j is no name", async (name) => {
@@ -55,9 +50,6 @@ test.each([
   await run("add", "--name", "first");
   writeFileSync(path, text);
   for (const command of [["list"], ["add", "--name", "otto"], ["remove", "--name", "olga"]])
-    expect(await run(...command)).toMatchObject({
-      code: 1,
-      err: expect.stringContaining(`SVC_OPS_CREDENTIALS: ${problem}`),
-    });
+    await refused(run(...command), `SVC_OPS_CREDENTIALS: ${problem}`);
   expect(readFileSync(path, "utf8")).toBe(text);
 });

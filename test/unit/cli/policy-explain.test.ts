@@ -1,24 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/run.ts";
-import { captureTerminal } from "./terminal.ts";
+import { expect, test } from "vitest";
+import { eachInDirectory, fileOf, policiesOf, refused, run } from "./surroundings.ts";
 
 const samplePolicies = join(import.meta.dirname, "../../../policies");
-let directory: string;
+eachInDirectory();
 
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "explain-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
-
-async function explainIn(policies: string, ...options: string[]) {
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(["policy", "explain", policies, ...options], terminal);
-  return written;
-}
-
+const explainIn = (policies: string, ...options: string[]) => run("policy", "explain", policies, ...options);
 const explain = (...options: string[]) => explainIn(samplePolicies, ...options);
 
 const asked = ["--tenant", "tenant-a", "--action", "access", "--application", "payroll", "--kind", "record"];
@@ -42,16 +29,12 @@ test("a denial is explained, and is no failure", async () => {
 });
 
 test("a denial by default names what would have permitted it; a policy that does not decide says why", async () => {
-  mkdirSync(join(directory, "set"));
-  writeFileSync(join(directory, "manifest.yaml"), 'platform: set\ntenants: { "*": set }\n');
-  writeFileSync(
-    join(directory, "set", "doctors.cedar"),
-    `@id("doctors") permit (principal, action == Action::"access", resource)
+  const doctors = `@id("doctors") permit (principal, action == Action::"access", resource)
      when { principal.scopes.contains("doctor") && context.claimed has purpose && context.claimed.purpose == "care" };
      @id("none-abroad") forbid (principal, action, resource) when { context.claimed.attributes.hasTag("abroad") };
-     @id("clerks") permit (principal, action == Action::"protect", resource);`,
-  );
-  const { out, code } = await explainIn(directory, ...asked, "--scope", "nurse");
+     @id("clerks") permit (principal, action == Action::"protect", resource);`;
+  const policies = policiesOf("policies", { "all.cedar": "// none\n", "doctors.cedar": doctors });
+  const { out, code } = await explainIn(policies, ...asked, "--scope", "nurse");
   expect(code).toBe(0);
   expect(out.split("\n").slice(0, 15)).toEqual([
     expect.stringMatching(/^DENY under sha256:/),
@@ -70,23 +53,19 @@ test("a denial by default names what would have permitted it; a policy that does
     "      read attributes.abroad: absent",
     "  of other actions: clerks",
   ]);
-  const other = await explainIn(directory, ...asked.with(3, "wrap"));
+  const other = await explainIn(policies, ...asked.with(3, "wrap"));
   expect(other.out).toContain("  no policy permits it, whatever is asked\n");
 });
 
 test("a permit that holds beside a forbid, and a policy that fails, are told from what does not hold", async () => {
-  mkdirSync(join(directory, "set"));
-  writeFileSync(join(directory, "manifest.yaml"), 'platform: set\ntenants: { "*": set }\n');
   const sum = "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 == 0";
-  writeFileSync(
-    join(directory, "set", "all.cedar"),
-    `@id("all") permit (principal, action, resource);
+  const all = `@id("all") permit (principal, action, resource);
      @id("none") forbid (principal, action, resource) unless { context.claimed has purpose };
-     @id("sum") forbid (principal, action, resource) when { ${sum} };`,
-  );
-  const denied = await explainIn(directory, ...asked);
+     @id("sum") forbid (principal, action, resource) when { ${sum} };`;
+  const policies = policiesOf("policies", { "all.cedar": all });
+  const denied = await explainIn(policies, ...asked);
   expect(denied.out).toContain("\n    permit all (set/all.cedar:1): holds, but a forbid decides\n");
-  const failed = await explainIn(directory, ...asked, "--size", "1");
+  const failed = await explainIn(policies, ...asked, "--size", "1");
   expect(failed.out).toContain("\n    permit all (set/all.cedar:1): holds, but a policy that fails decides\n");
   expect(failed.out).toMatch(/\n {4}cannot be evaluated: @id\("sum"\) forbid/);
 });
@@ -105,7 +84,6 @@ test("for a machine: the decision and its layers, absent inputs as null", async 
 });
 
 test("a file asks the same as options", async () => {
-  const file = join(directory, "question.json");
   const question = {
     tenant: "tenant-b",
     principal: { principal_id: "p", subject: "s", scopes: ["policy.break-glass", "x"] },
@@ -122,7 +100,7 @@ test("a file asks the same as options", async () => {
       key_reference: "kms://a",
     },
   };
-  writeFileSync(file, JSON.stringify(question));
+  const file = fileOf("question.json", JSON.stringify(question));
   const options = [
     ...["--tenant", "tenant-b", "--principal", "p", "--subject", "s", "--scope", "policy.break-glass", "x"],
     ...["--action", "access", "--application", "ledger", "--environment", "test", "--component", "c"],
@@ -163,7 +141,5 @@ test.each([
   ["[]", "a question must be a map"],
   ['{"tenant": "t", "expect": {}}', "a question has an unknown member expect"],
 ])("a file with %s is refused", async (text, problem) => {
-  const file = join(directory, "question.json");
-  writeFileSync(file, text);
-  expect(await explain("--request", file)).toMatchObject({ code: 1, err: expect.stringContaining(problem) });
+  await refused(explain("--request", fileOf("question.json", text)), problem);
 });

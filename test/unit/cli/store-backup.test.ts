@@ -12,30 +12,32 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
+import { afterEach, describe, expect, test } from "vitest";
 import type { ServiceLedger } from "../../../src/ledger/append/ledger.ts";
 import { verifyReceipt } from "../../../src/ledger/record/receipt.ts";
 import { parseTrustedKey } from "../../../src/ledger/tlog/trusted-key.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { givenOf, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { givenOf, storeIn } from "../../contract/ledger-records.ts";
+import {
+  directory,
+  eachWithStore,
+  erasing,
+  fileOf,
+  makeRecord,
+  openLedger,
+  refused,
+  removeDatabase,
+  run,
+} from "./surroundings.ts";
 
-const random = seededRandom();
-const makeRecord = recordMaker(systemClock, random);
-const alice = tenant("alice");
 const program = join(import.meta.dirname, "../../../src/cli/cli.ts");
-let directory: string;
 let ledger: ServiceLedger | undefined;
 
-const open = () =>
-  openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random });
-const append = (count = 1) => Promise.all(Array.from({ length: count }, () => ledger?.append(makeRecord(alice))));
+const append = (count = 1) => Promise.all(Array.from({ length: count }, () => ledger?.append(makeRecord("alice"))));
 const target = () => join(directory, "backup.db");
 const backUp = (...options: string[]) => run("store", "backup", "--to", target(), ...options);
 
 async function serve(count: number): Promise<string> {
-  ledger = await open();
+  ledger = await openLedger();
   const [first] = await append(count);
   await ledger.close();
   return first?.recordId ?? "";
@@ -44,21 +46,18 @@ async function serve(count: number): Promise<string> {
 /** As the runbook says: the service is stopped, the newest files are kept, the copy takes the store's name. */
 function restore(): void {
   const { path } = storeIn(directory);
-  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+  removeDatabase(path);
   copyFileSync(target(), path);
 }
 
-beforeEach(() => {
-  directory = enterWithStore();
-});
+eachWithStore();
 afterEach(async () => {
   await ledger?.close();
   ledger = undefined;
-  leave(directory);
 });
 
 test("a copy made while records come in is a whole store, for its owner alone, with every receipt from before it", async () => {
-  ledger = await open();
+  ledger = await openLedger();
   const before = (await append(20)).flatMap((one) => one ?? []);
   let isOver = false;
   const load = (async () => {
@@ -83,7 +82,7 @@ test("a copy made while records come in is a whole store, for its owner alone, w
   const { code, err } = await run("ledger", "verify");
   expect(code).toBe(1);
   expect(err).toMatch(/has \d+ leaves, and had \d+: the store is an older copy/);
-  await expect(open()).rejects.toThrow("nothing may be signed");
+  await expect(openLedger()).rejects.toThrow("nothing may be signed");
   const key = parseTrustedKey((await run("keys", "show")).out.trim());
   if (key === undefined) throw new Error("no key");
   for (const { receipt } of before) expect(verifyReceipt(givenOf(receipt), key).record).toBeDefined();
@@ -106,7 +105,7 @@ test("what was erased since stays erased in an older copy; without its anchor it
   const dry = JSON.parse((await run("ledger", "reapply-erasures", "--dry-run", "--json")).out);
   expect(dry.would_reapply).toMatchObject([{ tenant_id: "alice", record_id: recordId }]);
   // On the operator's word alone, with the list of the old anchor at hand.
-  for (const suffix of ["", "-wal", "-shm"]) rmSync(anchorPath + suffix, { force: true });
+  removeDatabase(anchorPath);
   expect((await run("ledger", "anchor", "adopt", "--accept-unproven-state", ...erasing)).code).toBe(0);
   expect((await run(...search)).out).not.toContain("ERASED");
   expect((await run(...erase)).code).toBe(0);
@@ -120,12 +119,12 @@ describe("nothing is replaced, and nothing is left of what fails:", () => {
     ["the store itself", store, "is there already"],
     ["a link to it", () => link(store()), "is there already"],
     ["the anchor", () => storeIn(directory).anchorPath, "is there already"],
-    ["an older backup", () => file("older.db"), "is there already"],
+    ["an older backup", () => fileOf("older.db", ""), "is there already"],
     ["a directory", () => folder("d"), "is there already"],
     ["a name of SQLite's beside the store", () => `${store()}-journal`, "is the place of a file of the store itself"],
     ["the same by a link to the folder", () => `${linkedFolder()}/platform.db-journal`, "is the place of a file"],
     ["in no folder", () => join(directory, "nowhere", "b.db"), "is missing"],
-    ["beside a backup that is under way", () => file("b.db.partial").replace(".partial", ""), "is under way"],
+    ["beside a backup that is under way", () => fileOf("b.db.partial", "").replace(".partial", ""), "is under way"],
   ])("%s", async (_, place, problem) => {
     await serve(1);
     const to = place();
@@ -151,10 +150,6 @@ describe("nothing is replaced, and nothing is left of what fails:", () => {
     expect(readdirSync(directory).filter((name) => name.startsWith("backup"))).toEqual([]);
   });
 
-  const file = (name: string) => {
-    writeFileSync(join(directory, name), "");
-    return join(directory, name);
-  };
   const folder = (name: string) => {
     mkdirSync(join(directory, name));
     return join(directory, name);
@@ -172,7 +167,7 @@ test.each([
 ])("of a store that is %s there is no copy", async (_, change, problem) => {
   await serve(1);
   change(storeIn(directory).path);
-  expect(await backUp()).toMatchObject({ code: 1, err: expect.stringMatching(RegExp(`^SVC_STORE: .*${problem}`)) });
+  await refused(backUp(), RegExp(`^SVC_STORE: .*${problem}`));
   expect(existsSync(target())).toBe(false);
 });
 
@@ -195,7 +190,7 @@ test("what has expired goes, of every tenant; what has not stays, and the store 
   answers.run(Buffer.alloc(32, 2), Date.now());
   database.exec("COMMIT");
   const kept = () => database.prepare("SELECT count(*) AS count FROM kept_answers").get()?.count;
-  ledger = await open();
+  ledger = await openLedger();
   const beside = await run("store", "compact", "--json");
   expect(JSON.parse(beside.out)).toMatchObject({
     ok: true,

@@ -1,21 +1,18 @@
 /** Witnesses that a verifier of a receipt or a pack demands. */
 
 import { sign } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import { formatSignature, parseNote } from "../../../src/ledger/tlog/note.ts";
 import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../../src/ledger/tlog/tlog-proof.ts";
 import { cosignedText } from "../../../src/ledger/witness/cosignature.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { givenOf, manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { givenOf, manualClock } from "../../contract/ledger-records.ts";
 import { linesIn, sealLines } from "../ledger/pack/packs.ts";
-import { enterWithStore, leave, run } from "./surroundings.ts";
+import { directory, enterWithStore, fileOf, leave, run, served } from "./surroundings.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-let directory: string;
 let key: string;
 
 const nowSeconds = Math.floor(Date.now() / 1_000);
@@ -42,22 +39,20 @@ const [first, second] = [witness(1), witness(2)];
 const both = ["--witness", first.vkey, "--witness", second.vkey];
 
 beforeAll(async () => {
-  directory = enterWithStore();
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-  const { receipt } = await ledger.append(recordMaker(clock, random)(tenant("alice")));
-  await ledger.close();
-  writeFileSync(join(directory, "receipt"), JSON.stringify(givenOf(receipt)));
+  enterWithStore();
+  const [recorded] = await served(["alice"], manualClock());
+  fileOf("receipt", JSON.stringify(givenOf((recorded as Appended).receipt)));
   await run("ledger", "pack", "--tenant", "alice", "--to", "2100-01-01T00:00:00Z", "--out", join(directory, "pack"));
   key = (await run("keys", "show")).out.trim();
 });
-afterAll(() => leave(directory));
+afterAll(leave);
 
 const commands = {
   async receipt(cosign: Cosign, ...options: string[]) {
     const receipt = JSON.parse(readFileSync(join(directory, "receipt"), "utf8"));
-    const file = join(directory, "cosigned");
     const { checkpoint } = parseTlogProof(receipt.proof);
-    writeFileSync(file, JSON.stringify({ ...receipt, proof: receipt.proof.replace(checkpoint, cosign) }));
+    const proof = receipt.proof.replace(checkpoint, cosign);
+    const file = fileOf("cosigned", JSON.stringify({ ...receipt, proof }));
     return run("ledger", "receipt", "verify", file, "--key", key, "--json", ...options);
   },
   async pack(cosign: Cosign, ...options: string[]) {
@@ -65,8 +60,7 @@ const commands = {
     const changed = lines.map((line) =>
       line.type === "header" ? { ...line, checkpoint: cosign(line.checkpoint) } : line,
     );
-    const file = join(directory, "cosigned");
-    writeFileSync(file, sealLines(changed));
+    const file = fileOf("cosigned", sealLines(changed));
     return run("ledger", "pack", "verify", file, "--key", key, "--json", ...options);
   },
 };

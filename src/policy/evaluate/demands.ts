@@ -4,7 +4,7 @@
  * proven here from the policy and from properties of requests (`Assumption`).
  */
 import { constantOf, slotOf } from "./expression.ts";
-import type { Expression } from "./program.ts";
+import { type Expression, operandsOf } from "./program.ts";
 import type { Paths, Slot } from "./scene.ts";
 import { EntityValue, SetValue, type Value } from "./values.ts";
 
@@ -61,6 +61,26 @@ function impliedBy(expression: Expression, paths: Paths): readonly Slot[] {
   return tag === undefined ? [] : [tag];
 }
 
+/** Operands with which operators cannot fail. Their results are booleans. Arithmetic may overflow, so it is not here. */
+const operands: Readonly<Record<string, readonly (Type | "any")[]>> = {
+  "!": ["bool"],
+  "&&": ["bool", "bool"],
+  "||": ["bool", "bool"],
+  "==": ["any", "any"],
+  "!=": ["any", "any"],
+  "<": ["long", "long"],
+  "<=": ["long", "long"],
+  ">": ["long", "long"],
+  ">=": ["long", "long"],
+  like: ["string"],
+  is: ["entity"],
+  isEmpty: ["set"],
+  contains: ["set", "any"],
+  containsAll: ["set", "set"],
+  containsAny: ["set", "set"],
+  hasTag: ["entity", "string"],
+};
+
 /** Proves that the evaluation of expressions cannot fail, under assumptions. */
 class Proof {
   readonly assumptions: Assumption[] = [];
@@ -71,74 +91,33 @@ class Proof {
   }
 
   /** Whether it has a value of this type if the known paths have values. */
-  is(expression: Expression, type: Type, known: ReadonlySet<Slot>): boolean {
-    const found = this.#typeOf(expression, known);
-    if (found !== "any") return found === type || (type === "members" && found === "entity");
+  is(expression: Expression, type: Type | "any", known: ReadonlySet<Slot>): boolean {
     const slot = slotOf(expression, this.#paths);
-    if (slot !== undefined) this.assumptions.push({ slot, is: type });
-    return slot !== undefined;
+    const found = slot === undefined ? this.#typeOf(expression, known) : this.#pathType(slot, known);
+    if (found === "any" && slot !== undefined && type !== "any") this.assumptions.push({ slot, is: type });
+    if (found === "any" || type === "any") return found !== undefined;
+    return found === type || (type === "members" && found === "entity");
   }
 
-  /** Undefined if it may have no value; `any` if its type is unknown. */
-  #typeOf(expression: Expression, known: ReadonlySet<Slot>): Type | "any" | undefined {
-    const slot = slotOf(expression, this.#paths);
-    if (slot !== undefined) return this.#pathType(slot, known);
-    const all = (parts: readonly (readonly [Expression, Type])[], type: Type) =>
-      parts.every(([part, needed]) => this.is(part, needed, known)) ? type : undefined;
-    const hasValue = (part: Expression) => this.#typeOf(part, known) !== undefined;
-    switch (expression[0]) {
-      case "value":
-        return typeof expression[1] === "string" ? "string" : typeof expression[1] === "number" ? "long" : "bool";
-      case "entity":
-        return "entity";
-      case "set":
-        return expression[1].every(hasValue) ? "set" : undefined;
-      case "has":
-        return this.#canHave(expression[1], expression.slice(2) as string[], known) ? "bool" : undefined;
-      case "like":
-        return all([[expression[1], "string"]], "bool");
-      case "is":
-        return all([[expression[1], "entity"]], "bool");
-      case "!":
-        return all([[expression[1], "bool"]], "bool");
-      case "isEmpty":
-        return all([[expression[1], "set"]], "bool");
-      case "&&": {
-        const [, left, right] = expression;
-        const implied = new Set([...known, ...impliedBy(left, this.#paths)]);
-        return this.is(left, "bool", known) && this.is(right, "bool", implied) ? "bool" : undefined;
-      }
-      case "||":
-        return all(both(expression[1], expression[2], "bool"), "bool");
-      case "==":
-      case "!=":
-        return hasValue(expression[1]) && hasValue(expression[2]) ? "bool" : undefined;
-      case "<":
-      case "<=":
-      case ">":
-      case ">=":
-        return all(both(expression[1], expression[2], "long"), "bool");
-      case "in": {
-        const [, left, right] = expression;
-        const set = constantOf(right);
-        const isSet = set instanceof SetValue && set.items.every((item) => item instanceof EntityValue);
-        return this.is(left, "entity", known) && (isSet || this.is(right, "entity", known)) ? "bool" : undefined;
-      }
-      case "contains":
-        return hasValue(expression[2]) ? all([[expression[1], "set"]], "bool") : undefined;
-      case "containsAll":
-      case "containsAny":
-        return all(both(expression[1], expression[2], "set"), "bool");
-      case "hasTag": {
-        const [, left, right] = expression;
-        return this.is(left, "entity", known) && this.is(right, "string", known) ? "bool" : undefined;
-      }
-      default: // arithmetic may overflow; others are rare as conditions
-        return undefined;
-    }
+  /** Undefined if it may have no value. */
+  #typeOf(expression: Expression, known: ReadonlySet<Slot>): Type | undefined {
+    const [operator] = expression;
+    const parts = operandsOf(expression);
+    if (operator === "value")
+      return typeof expression[1] === "string" ? "string" : typeof expression[1] === "number" ? "long" : "bool";
+    if (operator === "entity") return "entity";
+    if (operator === "set") return parts.every((part) => this.is(part, "any", known)) ? "set" : undefined;
+    if (operator === "has")
+      return this.#canHave(expression[1], expression.slice(2) as string[], known) ? "bool" : undefined;
+    const needed =
+      operator === "in" ? (["entity", isEntitySet(parts[1]) ? "set" : "entity"] as const) : operands[operator];
+    const [first] = parts;
+    const after = operator === "&&" && first ? new Set([...known, ...impliedBy(first, this.#paths)]) : known;
+    const isNeeded = (part: Expression, at: number) => this.is(part, needed?.[at] ?? "any", at === 0 ? known : after);
+    return needed !== undefined && parts.every(isNeeded) ? "bool" : undefined;
   }
 
-  /** A path has a value if each of its steps does: known, or assumed for members. */
+  /** A path has a value if each of its steps does: known, or assumed for members. `any` if its type is unknown. */
   #pathType(slot: Slot, known: ReadonlySet<Slot>): Type | "any" | undefined {
     const step = this.#paths.step(slot);
     if (step === undefined) return slot === this.#paths.variable("context") ? "members" : "entity";
@@ -160,11 +139,9 @@ class Proof {
   }
 }
 
-function both(left: Expression, right: Expression, type: Type): readonly (readonly [Expression, Type])[] {
-  return [
-    [left, type],
-    [right, type],
-  ];
+function isEntitySet(expression: Expression | undefined): boolean {
+  const set = expression && constantOf(expression);
+  return set instanceof SetValue && set.items.every((item) => item instanceof EntityValue);
 }
 
 /** The demand of a true condition; undefined if it cannot be looked up. */

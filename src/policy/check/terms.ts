@@ -43,8 +43,7 @@ class Comparisons {
 
   constructor({ scope, conditions }: Program, catalogue: InputCatalogue, known: KnownEntities) {
     this.#catalogue = catalogue;
-    for (const condition of scope) this.#identities(condition);
-    for (const condition of conditions) this.#condition(condition);
+    for (const condition of [...scope, ...conditions]) this.#condition(condition);
     const { references } = entityUse({ conditions }, catalogue);
     for (const reference of catalogue.references) {
       if (references.includes(reference.path)) this.#reference(reference, known.get(reference.type) ?? []);
@@ -67,38 +66,32 @@ class Comparisons {
 
   #condition(expression: Expression): void {
     const [operator] = expression;
-    if (connectives.has(operator)) for (const operand of operandsOf(expression)) this.#condition(operand);
-    else if (isAboutIdentity(expression)) {
-      this.#identities(expression);
-      if (!this.#isPlain(expression)) this.#unknown(expression);
-    } else if (operator === "has") this.#presence(expression[1], expression.slice(2) as string[]);
-    else if (operator === "hasTag") this.#scalar(["getTag", expression[1], expression[2]], expression);
-    else if (operator === "like") this.#pattern(expression[1], expression.slice(2) as string[], expression);
-    else if (operator === "isEmpty") this.#scalar(expression[1], expression);
-    else if (comparisons.has(operator)) {
-      const [left, right] = operandsOf(expression) as [Expression, Expression];
-      this.#compare(left, right, expression);
-    } else this.#scalar(expression, expression);
+    const parts = operandsOf(expression);
+    const isJoined = comparisons.has(operator) && parts.every(isCondition);
+    if (connectives.has(operator) || isJoined) for (const part of parts) this.#condition(part);
+    else if (operator === "has") this.#presence(expression[1], expression.slice(2) as string[]);
+    else this.#comparison(expression);
   }
 
-  #compare(left: Expression, right: Expression, whole: Expression): void {
-    const [a, b] = [this.#termOf(left), this.#termOf(right)];
-    const literals = literalsOf(a === undefined ? left : right);
-    const term = a ?? b;
-    if (a !== undefined && b !== undefined) this.isExact = false;
-    else if (term !== undefined && literals !== undefined) {
-      for (const literal of literals) this.#note(term, literal);
-    } else if (isCondition(left) && isCondition(right)) {
-      this.#condition(left);
-      this.#condition(right);
-    } else this.#unknown(whole);
-  }
-
-  #pattern(left: Expression, pattern: readonly string[], whole: Expression): void {
-    this.isExact = false;
-    const term = this.#termOf(left);
-    if (term === undefined) this.#unknown(whole);
-    else this.patterns.set(term.name, [...(this.patterns.get(term.name) ?? []), pattern]);
+  /** Each of its inputs may be compared with each of its literals. */
+  #comparison(expression: Expression): void {
+    const terms: Term[] = [];
+    const literals: (string | number)[] = [];
+    const visit = (part: Expression): void => {
+      const term = this.#termOf(part);
+      if (term !== undefined) terms.push(term);
+      else if (part[0] === "value" && typeof part[1] !== "boolean") literals.push(part[1]);
+      else for (const operand of operandsOf(part)) visit(operand);
+    };
+    visit(expression);
+    for (const term of terms) for (const literal of literals) this.#note(term, literal);
+    if (expression[0] === "like") {
+      const pattern = expression.slice(2) as string[];
+      for (const { name } of terms) this.patterns.set(name, [...(this.patterns.get(name) ?? []), pattern]);
+    }
+    for (const id of entityIds("Principal", [expression])) this.principals.add(id);
+    if (readsIdentity(expression)) this.#know(identity);
+    if (!this.#isSimple(expression)) this.isExact = false;
   }
 
   #presence(of: Expression, names: readonly string[]): void {
@@ -107,38 +100,14 @@ class Comparisons {
     if (this.#termAt(input) === undefined && !alwaysThere.has(path)) this.isExact = false;
   }
 
-  /** A boolean, the presence of an attribute, or a set that may be empty. */
-  #scalar(expression: Expression, whole: Expression): void {
-    if (this.#termOf(expression) === undefined) this.#unknown(whole);
-  }
-
-  /** Treats an unsupported expression by the literals that it compares its inputs with. */
-  #unknown(whole: Expression): void {
-    this.isExact = false;
-    const terms: Term[] = [];
-    const literals: (string | number)[] = [];
-    const visit = (expression: Expression): void => {
-      const term = this.#termOf(expression);
-      if (term !== undefined) terms.push(term);
-      else if (expression[0] === "value" && typeof expression[1] !== "boolean") literals.push(expression[1]);
-      else for (const operand of operandsOf(expression)) visit(operand);
-    };
-    visit(whole);
-    for (const term of terms) for (const literal of literals) this.#note(term, literal);
-  }
-
-  #identities(expression: Expression): void {
-    const text = JSON.stringify(expression);
-    if (text.includes('"Principal"') || text.includes('"principal"')) this.#know(identity);
-    for (const uid of entityIds("Principal", [expression])) this.principals.add(uid);
-  }
-
-  /** Whether it is about entities alone, independent of the request's inputs. */
-  #isPlain(expression: Expression): boolean {
+  /** Whether it is an input, compares one with literals, or is about identities alone. */
+  #isSimple(expression: Expression): boolean {
+    const isTerm = (part: Expression | undefined) => part !== undefined && this.#termOf(part) !== undefined;
     const [operator] = expression;
-    if (operator === "path") return this.#inputAt(expression) === undefined;
-    const isOfEntities = ["value", "entity", "set", "in", "is"].includes(operator) || comparisons.has(operator);
-    return isOfEntities && operandsOf(expression).every((operand) => this.#isPlain(operand));
+    const [left, right] = operandsOf(expression);
+    if (isTerm(expression) || isAboutIdentity(expression)) return true;
+    if (operator === "isEmpty") return isTerm(left);
+    return comparisons.has(operator) && (isTerm(left) ? isLiteral(right) : isTerm(right) && isLiteral(left));
   }
 
   #note(term: Term, literal: string | number): void {
@@ -153,7 +122,7 @@ class Comparisons {
 
   /** Registers the term that the expression reads; undefined if it is not one. */
   #termOf(expression: Expression): Term | undefined {
-    if (expression[0] !== "getTag") return this.#termAt(this.#inputAt(expression));
+    if (expression[0] !== "getTag" && expression[0] !== "hasTag") return this.#termAt(this.#inputAt(expression));
     const [, of, key] = expression;
     const tags = this.#inputAt(of);
     if (tags === undefined || key[0] !== "value" || typeof key[1] !== "string") return undefined;
@@ -188,24 +157,26 @@ function isCondition([operator, operand]: Expression): boolean {
   return connectives.has(operator) || comparisons.has(operator) || typeof operand === "boolean";
 }
 
-/** Whether it tests the identity or the ancestors of an entity; attributes of a principal are separate terms. */
-function isAboutIdentity(expression: Expression): boolean {
-  const [operator] = expression;
-  if (["value", "entity", "is", "in"].includes(operator)) return true;
-  return comparisons.has(operator) && operandsOf(expression).some((side) => variables.has(pathOf(side)));
-}
-
 /** Actions and the resource are constant for one action. */
 const variables: ReadonlySet<string | undefined> = new Set(["action", "resource", "principal"]);
 
-/** Literals of a text, a number or a set of them; undefined for other expressions. */
-function literalsOf(expression: Expression): readonly (string | number)[] | undefined {
-  if (expression[0] === "set") {
-    const parts = expression[1].map(literalsOf);
-    return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
-  }
-  if (expression[0] !== "value" || !isExact(expression)) return undefined;
-  return typeof expression[1] === "boolean" ? [] : [expression[1]];
+/** Whether it is about entities alone, independent of the request's inputs. */
+function isAboutIdentity(expression: Expression): boolean {
+  const [operator] = expression;
+  if (operator === "path") return variables.has(pathOf(expression));
+  const isOfEntities = ["value", "entity", "set", "in", "is"].includes(operator) || comparisons.has(operator);
+  return isOfEntities && operandsOf(expression).every(isAboutIdentity);
+}
+
+function readsIdentity(expression: Expression): boolean {
+  const [operator, type] = expression;
+  if (operator === "entity") return type === "Principal";
+  return pathOf(expression) === "principal" || operandsOf(expression).some(readsIdentity);
+}
+
+function isLiteral(expression: Expression | undefined): boolean {
+  if (expression?.[0] === "set") return expression[1].every(isLiteral);
+  return expression?.[0] === "value" && isExact(expression);
 }
 
 // Questions that distinguish policies: built from compared values, values next to those, and others.

@@ -150,45 +150,35 @@ function isPrincipalId(id: string): boolean {
 
 /** The first cycle, or the first entity with too many ancestors. Visits each entity once. */
 function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonly Found[] {
-  /** Ancestors of each entity that has children, itself included; undefined during its visit. */
-  const known = new Map<Entity, ReadonlySet<Entity> | undefined>();
+  /** Each entity that has children, and its ancestors. */
+  const known = new Map<Entity, ReadonlySet<Entity>>();
   const path: Entity[] = [];
-  for (const { parents } of entities) {
-    for (const parent of set.each(parents)) if (!known.has(parent)) path.push(parent);
-    while (path.length > 0) {
-      const current = path.at(-1) as Entity;
-      if (known.get(current) !== undefined) {
-        path.pop();
-        continue;
-      }
-      known.set(current, undefined);
-      const above = set.each(current.parents);
-      const next = above.find((parent) => !known.has(parent));
-      if (next !== undefined) {
-        path.push(next);
-        continue;
-      }
-      const what = describeUid([current.type, current.id]);
-      if (above.some((parent) => known.get(parent) === undefined)) {
-        return [{ entity: current, message: `${what} is its own ancestor` }];
-      }
-      const within = new Set(above.flatMap((parent) => [...(known.get(parent) as ReadonlySet<Entity>)]));
-      if (within.size > maximumAncestors) {
-        return [{ entity: current, message: `${what} has more than ${maximumAncestors} ancestors` }];
-      }
-      known.set(current, within.add(current));
-      path.pop();
-    }
-  }
-  // Entities without children are in no cycle.
+  let problem: Found | undefined;
+  const refuse = (entity: Entity, what: string) => {
+    problem ??= { entity, message: `${describeUid([entity.type, entity.id])} ${what}` };
+  };
+  const tooMany = `has more than ${maximumAncestors} ancestors`;
+  const above = (entity: Entity): ReadonlySet<Entity> => {
+    const [first = new Set<Entity>(), ...others] = set.each(entity.parents).map(withItself);
+    const all = others.reduce((sum, one) => sum.union(one), first);
+    if (all.size > maximumAncestors) refuse(entity, tooMany);
+    return all;
+  };
+  const withItself = (entity: Entity): ReadonlySet<Entity> => {
+    const [start = entity] = path;
+    if (path.includes(entity)) refuse(path.at(-1) as Entity, "is its own ancestor");
+    if (path.length > maximumAncestors) refuse(start, tooMany);
+    const found = known.get(entity);
+    if (found !== undefined || problem !== undefined) return found ?? new Set();
+    path.push(entity);
+    const within = new Set(above(entity)).add(entity);
+    path.pop();
+    known.set(entity, within);
+    return within;
+  };
   for (const entity of entities) {
-    if (entity.parents.length === 0 || known.has(entity)) continue;
-    const above = set.each(entity.parents).map((parent) => known.get(parent) as ReadonlySet<Entity>);
-    const [first] = above;
-    const size = above.length === 1 ? (first?.size ?? 0) : new Set(above.flatMap((it) => [...it])).size;
-    if (size <= maximumAncestors) continue;
-    const message = `${describeUid([entity.type, entity.id])} has more than ${maximumAncestors} ancestors`;
-    return [{ entity, message }];
+    above(entity);
+    if (problem !== undefined) return [problem];
   }
   return [];
 }

@@ -15,8 +15,7 @@ export interface IndexedPolicy extends Demands {
 interface Group {
   readonly slot: Slot;
   readonly kind: Demand["kind"];
-  /** By number of the value. */
-  readonly found: Map<number, Found>;
+  readonly found: Map<Key, Found>;
   /** Lengths of the texts that values begin or end with. */
   readonly lengths: Set<number>;
 }
@@ -27,7 +26,7 @@ type Found = number | readonly number[] | PolicyIndex;
 
 /** A group under construction: each policy with its other demands. */
 interface GroupInMaking extends Omit<Group, "found"> {
-  readonly buckets: Map<number, IndexedPolicy[]>;
+  readonly buckets: Map<Key, IndexedPolicy[]>;
 }
 
 /** Most policies that are examined one by one. */
@@ -65,7 +64,7 @@ export function indexOf(policies: readonly IndexedPolicy[]): PolicyIndex {
     always,
     groups: Array.from(groups.values(), ({ buckets, ...group }) => ({
       ...group,
-      found: new Map(Array.from(buckets, ([number, bucket]) => [number, foundIn(bucket)] as const)),
+      found: new Map(Array.from(buckets, ([value, bucket]) => [value, foundIn(bucket)] as const)),
     })),
     assumptions: [...assumptions.values()],
   };
@@ -81,9 +80,8 @@ function addTo(
   const group: GroupInMaking = groups.get(name) ?? { slot, kind, buckets: new Map(), lengths: new Set() };
   groups.set(name, group);
   for (const value of values) {
-    const number = numberOf(value);
-    const bucket = group.buckets.get(number) ?? [];
-    group.buckets.set(number, bucket);
+    const bucket = group.buckets.get(value) ?? [];
+    group.buckets.set(value, bucket);
     // Assumptions are checked once.
     bucket.push({ position, demands: others, assumptions: [] });
     if (typeof value === "string") group.lengths.add(value.length);
@@ -120,7 +118,7 @@ export function findCandidates(
     const value = scene.value(place.slots[group.slot] as Slot);
     if (value === undefined) continue; // a test before the demand is false then
     for (const key of keysOf(group, value, scene)) {
-      const found = group.found.get(numberOf(key));
+      const found = group.found.get(key);
       if (typeof found === "number") take([found]);
       else if (found !== undefined && "groups" in found) findCandidates(found, place, scene, take);
       else if (found !== undefined) take(found);
@@ -142,23 +140,12 @@ function isSo({ slot: own, is }: Assumption, { paths, slots }: IndexPlace, scene
   return typeof value === (is === "bool" ? "boolean" : is === "long" ? "number" : "string");
 }
 
-/**
- * A number instead of a value, so that the texts do not stay on the heap (FNV-1a, 32 bits). On a collision the policies
- * of both values are found, which costs little, because each is evaluated before it applies.
- */
-function numberOf(value: Key): number {
-  const text = String(value);
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  return hash | 0;
-}
-
 function names({ slot, kind, values }: Demand): readonly string[] {
   return values.map((value) => `${slot} ${kind} ${typeof value} ${value}`);
 }
 
 /** Keys of a value in the group. */
-function keysOf({ kind, lengths }: Group, value: Value, scene: Scene): Iterable<Demand["values"][number]> {
+function keysOf({ kind, lengths }: Group, value: Value, scene: Scene): Iterable<Key> {
   switch (kind) {
     case "equals":
       return typeof value === "object" ? [] : [value];

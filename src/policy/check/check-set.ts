@@ -23,7 +23,6 @@ import {
   inputsRead,
   isUnconditional,
   joinInputs,
-  namedActions,
   scopeActions,
 } from "./reads.ts";
 
@@ -205,8 +204,6 @@ interface PolicyContent {
   readonly guidance: AnnotatedGuidance;
   /** Names of the inputs that it reads, in conditions (see `reads.ts`) and for its obligations. */
   readonly reads: readonly string[];
-  /** Actions and groups that it names; see `namedActions`. */
-  readonly namedActions: readonly string[];
   /** Its use of the organisation's entities, and the entities that it names. */
   readonly entities: EntityUse & { readonly named: readonly TypeAndId[] };
   /** JSON of its `Program`. */
@@ -271,7 +268,6 @@ function contentOf(
     ...(typeof description === "string" && { description }),
     guidance,
     reads: joinInputs([inputsRead(program, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
-    namedActions: namedActions(program),
     entities: { ...entityUse(program, catalogue), named: entitiesNamed(program) },
     program: JSON.stringify(program),
   };

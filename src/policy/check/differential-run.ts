@@ -50,51 +50,36 @@ export class DifferentialRun {
   }
 
   #compare(policies: readonly CheckedPolicy[]): string | undefined {
-    const inputs: InputsRead = {
-      names: joinInputs(
-        policies.map(({ reads }) => reads),
-        this.#catalogue,
-      ),
-      actions: [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
-    };
+    const inputs = joinInputs(
+      policies.map(({ reads }) => reads),
+      this.#catalogue,
+    );
     const paths = new Paths();
     const set = new CompiledSet(policies, setIndexOf(policies), paths);
     const all = [...policies.entries()];
     const fresh = all.filter(([, { text }]) => !this.#compared.has(text));
     const compared = fresh.length > 0 ? fresh : all.slice(0, policiesTogether);
-    for (const effect of ["permit", "forbid"]) {
-      const some = compared.filter(([, policy]) => policy.effect === effect);
+    for (const some of Map.groupBy(compared, ([, { effect }]) => effect).values()) {
       for (let from = 0; from < some.length; from += policiesTogether) {
         const part = some.slice(from, from + policiesTogether);
-        const cedar = new CedarPart(
-          part.map(([position]) => position),
-          part.map(([, { text }]) => text),
+        const requests = this.#requests(
+          part.map(([, policy]) => policy),
+          inputs,
         );
-        try {
-          for (const request of this.#requests(
-            part.map(([, policy]) => policy),
-            inputs,
-          )) {
-            const [first] = cedar.disagreements(set, paths, request) ?? [];
-            if (first === undefined) continue;
-            const { id, file, line } = policies[first.position] as CheckedPolicy;
-            return `${id} at ${file}:${line}: ${first.cedar} as Cedar has it, ${first.compiled} as it was compiled`;
-          }
-        } finally {
-          cedar.release();
-        }
+        const difference = differenceOn(part, set, paths, requests);
+        if (difference !== undefined) return difference;
       }
     }
     for (const [, { text }] of compared) this.#compared.add(text);
     return undefined;
   }
 
-  *#requests(policies: readonly CheckedPolicy[], inputs: InputsRead): Generator<CedarRequest> {
+  *#requests(policies: readonly CheckedPolicy[], inputs: readonly string[]): Generator<CedarRequest> {
     const known = this.#known(policies);
     const asked = policies.map((policy) => variablesOf(comparisonsOf(policy, this.#catalogue, known)));
     const variables = merged(asked.flat());
     // Only the inputs that the set reads, as its decisions do: all others would be most of a call's cost.
-    const build = cedarRequestBuilder(inputs.names, inputs.actions, this.#catalogue, this.#entitiesOf(policies));
+    const build = cedarRequestBuilder(inputs, this.#catalogue, this.#entitiesOf(policies));
     const { below, pick, pickAction } = draws(policies.length);
     for (let number = 0; number < policies.length + requestsBesides; number++) {
       const own = new Map((asked[number] ?? []).map((variable) => [nameOf(variable), variable]));
@@ -130,56 +115,40 @@ export class DifferentialRun {
   }
 }
 
-/** What the policies of a set read, and the actions and groups that they name. */
-interface InputsRead {
-  readonly names: readonly string[];
-  readonly actions: readonly string[];
-}
-
 /** Effect of a policy on a request: it applies, or could not be evaluated. */
 type Does = "applies" | "fails" | "nothing";
 
-interface Disagreement {
-  readonly position: number;
-  readonly cedar: Does;
-  readonly compiled: Does;
-}
-
-/** Policies of one effect, so that Cedar names every one that applies. */
-export class CedarPart {
-  readonly #positions: readonly number[];
-  readonly #prepared: PreparedSet;
-
-  /**
-   * @param positions of the policies in the compiled set
-   * @param texts of the same
-   */
-  constructor(positions: readonly number[], texts: readonly string[]) {
-    this.#positions = positions;
-    this.#prepared = new PreparedSet(texts);
-  }
-
-  /**
-   * Differences between the compiled set and Cedar on these policies. Undefined if either cannot evaluate. Throws if
-   * Cedar's engine breaks, so that an uncompared set does not pass.
-   */
-  disagreements(set: CompiledSet, paths: Paths, request: CedarRequest): readonly Disagreement[] | undefined {
-    const diagnosis = this.#prepared.diagnose(request);
-    const compiled = said(set, paths, request);
-    if (diagnosis === undefined || compiled === undefined) return undefined;
-    return this.#positions.flatMap((position, index) => {
-      if (compiled.unknown.includes(position)) return [];
-      const cedar = doing(index, diagnosis);
-      const ours = doing(position, compiled);
-      return cedar === ours ? [] : [{ position, cedar, compiled: ours }];
-    });
-  }
-
-  release(): void {
-    this.#prepared.release();
+/**
+ * Describes the first difference between the compiled set and Cedar on policies of one effect, of which Cedar names
+ * every one that applies. Throws if Cedar's engine breaks, so that an uncompared set does not pass.
+ *
+ * @param part policies with their positions in the compiled set
+ */
+export function differenceOn(
+  part: readonly (readonly [position: number, policy: CheckedPolicy])[],
+  set: CompiledSet,
+  paths: Paths,
+  requests: Iterable<CedarRequest>,
+): string | undefined {
+  const prepared = new PreparedSet(part.map(([, { text }]) => text));
+  try {
+    for (const request of requests) {
+      const cedar = prepared.diagnose(request);
+      const compiled = cedar && said(set, paths, request);
+      if (compiled === undefined) continue;
+      for (const [index, [position, { id, file, line }]] of part.entries()) {
+        const [theirs, ours] = [doing(index, cedar as Applying), doing(position, compiled)];
+        if (theirs === ours || compiled.unknown.includes(position)) continue;
+        return `${id} at ${file}:${line}: ${theirs} as Cedar has it, ${ours} as it was compiled`;
+      }
+    }
+    return undefined;
+  } finally {
+    prepared.release();
   }
 }
 
+/** Undefined if Cedar alone can evaluate the request. */
 function said(set: CompiledSet, paths: Paths, request: CedarRequest) {
   try {
     return set.applying(new Scene(request, paths), request.action.id);

@@ -132,16 +132,6 @@ export function isUnconditional({ scope, conditions }: Program): boolean {
   return conditions.length === 0 && scope.every(isOpen);
 }
 
-/**
- * Actions and groups that the policy may test with `in`: groups anywhere, and actions in its conditions. Sorted; every
- * name counts, whether it is tested or not.
- */
-export function namedActions({ scope, conditions }: Program): readonly string[] {
-  const named = new Set(entityIds("Action", conditions));
-  for (const id of entityIds("Action", scope)) if (Object.hasOwn(actionGroups, id)) named.add(id);
-  return [...named].sort();
-}
-
 /** A message for each principal that the policy names by an impossible id: it would never match. */
 export function foreignPrincipalIds({ scope, conditions }: Program): readonly string[] {
   const bad = [...entityIds("Principal", [...scope, ...conditions])].filter((id) => !isPrincipalId(id));

@@ -29,7 +29,7 @@ function neverApplies(policy: CheckedPolicy, side: Side): boolean {
   const variables = merged(variablesOf(comparisons));
   const rows = variables.reduce((product, { values }) => product * values.length, policy.actions.size);
   if (rows > maxRows) return false;
-  const build = cedarRequestBuilder(policy.reads, policy.namedActions, side.catalogue, {
+  const build = cedarRequestBuilder(policy.reads, side.catalogue, {
     source: side.engine.entities,
     use: policy.entities,
   });

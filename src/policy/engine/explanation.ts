@@ -1,7 +1,7 @@
 /** Explains a decision by layer, as JSON: which policies applied and which decided. */
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { inputsRead, joinUses } from "../check/reads.ts";
-import { type CedarRequest, fullRequestBuilder } from "../evaluate/cedar-request.ts";
+import { type CedarRequest, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { type Condition, neededFor, unmetConditions } from "../evaluate/conditions.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
 import type { SetResult } from "../evaluate/prepared-set.ts";
@@ -33,7 +33,7 @@ export function explain(
   source: EntitySource | undefined,
 ) {
   const use = joinUses(layers.flatMap(({ policies }) => policies.map(({ entities }) => entities)));
-  const request = fullRequestBuilder(catalogue, { source, use })(query);
+  const request = cedarRequestBuilder(catalogue.names, catalogue, { source, use })(query);
   const asked: Asked = {
     action: query.action,
     isOnBehalfOf: query.onBehalfOf !== undefined,

@@ -48,12 +48,10 @@ export function* plansOf(
       ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
     ];
     return {
-      buildRequest: cedarRequestBuilder(
-        read,
-        [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
-        catalogue,
-        { source, use: joinUses(policies.map(({ entities }) => entities)) },
-      ),
+      buildRequest: cedarRequestBuilder(read, catalogue, {
+        source,
+        use: joinUses(policies.map(({ entities }) => entities)),
+      }),
       evaluate,
       combine,
       readsRegistered: readsRegistered(read),

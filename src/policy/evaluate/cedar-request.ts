@@ -7,10 +7,10 @@
  *
  * - values have the schema's types, or no request is built;
  * - no text can pose as an entity or an extension value: every record is built member by member;
- * - action groups are included if a policy names one.
+ * - actions are in their groups.
  */
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
+import type { PolicyQuery } from "../model/decision.ts";
 import { hasSchemaTypes, type Input, type InputCatalogue, readsOnBehalfOf, readsRegistered } from "../model/inputs.ts";
 import { actionGroups, policyActions } from "../model/schema.ts";
 import { type EntitySource, type EntityUse, entityMembers } from "./entity-request.ts";
@@ -32,12 +32,10 @@ const resource: TypeAndId = { type: "Resource", id: "claimed" };
  * Compiles a builder for the named inputs.
  *
  * @param names of inputs, as in the catalogue
- * @param actions ids of actions and groups that the policies name
  * @param known absent if the policies use no entities
  */
 export function cedarRequestBuilder(
   names: readonly string[],
-  actions: readonly string[],
   catalogue: InputCatalogue,
   known: KnownEntities = { use: noEntities },
 ): CedarRequestBuilder {
@@ -55,7 +53,6 @@ export function cedarRequestBuilder(
   const claimedOf = recordBuilder(members, "context.claimed");
   const registeredOf = readsRegistered(names) ? recordBuilder(members, "context.registered") : undefined;
   const onBehalfOf = readsOnBehalfOf(names) ? recordBuilder(members, "context.on_behalf_of") : undefined;
-  const actionEntities = actionEntityBuilder(actions);
   return (query) => {
     if (!hasSchemaTypes(query, catalogue)) return undefined;
     const known = ofEntities.entities(query);
@@ -63,7 +60,7 @@ export function cedarRequestBuilder(
     const { caller, action } = query;
     // A tenant id has no slash, so two principals never share an id.
     const principal: TypeAndId = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
-    const entities: Entities = actionEntities(action);
+    const entities: Entities = [...actionEntities];
     if (attributesOf !== undefined) entities.push({ uid: principal, attrs: attributesOf(query), parents: [] });
     for (const { entity } of tags) entities.push(...entity(query));
     entities.push(...known);
@@ -72,11 +69,6 @@ export function cedarRequestBuilder(
     if (onBehalfOf !== undefined && query.onBehalfOf !== undefined) context.on_behalf_of = onBehalfOf(query);
     return { principal, action: { type: "Action", id: action }, resource, context, entities };
   };
-}
-
-/** Includes all inputs, for any policies, and the entities that they use. */
-export function fullRequestBuilder(catalogue: InputCatalogue, known?: KnownEntities): CedarRequestBuilder {
-  return cedarRequestBuilder(catalogue.names, [...policyActions, ...Object.keys(actionGroups)], catalogue, known);
 }
 
 /** Entities of the organisation, and what policies use of them. */
@@ -145,24 +137,8 @@ function tagEntity(
   };
 }
 
-/**
- * Actions with their groups: the requested one, and those that policies name, because a policy may test whether any of
- * them is in a group. None if no group is named: Cedar knows that an action is in itself.
- */
-function actionEntityBuilder(named: readonly string[]): (asked: PolicyAction) => Entities {
-  if (!named.some((name) => Object.hasOwn(actionGroups, name))) return () => [];
-  return (asked) =>
-    policyActions
-      .filter((action) => action === asked || named.includes(action))
-      .map((action) => actionEntities[action]);
-}
-
-const actionEntities = Object.fromEntries(
-  policyActions.map((id) => {
-    const groups = Object.keys(actionGroups).filter((group) => actionGroups[group]?.includes(id));
-    return [
-      id,
-      { uid: { type: "Action", id }, attrs: {}, parents: groups.map((group) => ({ type: "Action", id: group })) },
-    ];
-  }),
-) as Record<PolicyAction, Entities[number]>;
+/** Actions with their groups: a policy may test of any action whether it is in a group. */
+const actionEntities: Entities = policyActions.map((id) => {
+  const groups = Object.keys(actionGroups).filter((group) => actionGroups[group]?.includes(id));
+  return { uid: { type: "Action", id }, attrs: {}, parents: groups.map((group) => ({ type: "Action", id: group })) };
+});

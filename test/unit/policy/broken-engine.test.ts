@@ -1,6 +1,6 @@
 /** What runs over the stack of Cedar's engine. The check refuses such policies, so that none comes near it. */
 import { expect, test } from "vitest";
-import { CedarPart } from "../../../src/policy/check/differential-run.ts";
+import { differenceOn } from "../../../src/policy/check/differential-run.ts";
 import { PreparedSet } from "../../../src/policy/evaluate/prepared-set.ts";
 
 const kind = 'action == Action::"protect"';
@@ -21,6 +21,6 @@ test("an engine that breaks denies, and is no engine that cannot tell", () => {
   expect(() => deep.diagnose(request)).toThrow(expect.objectContaining({ name: "RuntimeError" }));
   expect(deep.evaluate(request).outcome).toBe("error");
   // A set that Cedar was not asked about is not one that agrees with it.
-  const compared = () => new CedarPart([0], [text]).disagreements(undefined as never, undefined as never, request);
+  const compared = () => differenceOn([[0, { text } as never]], undefined as never, undefined as never, [request]);
   expect(compared).toThrow(expect.objectContaining({ name: "RuntimeError" }));
 });

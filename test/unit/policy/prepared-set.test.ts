@@ -1,6 +1,6 @@
 import * as cedar from "@cedar-policy/cedar-wasm/nodejs";
 import { beforeEach, expect, test, vi } from "vitest";
-import { fullRequestBuilder } from "../../../src/policy/evaluate/cedar-request.ts";
+import { cedarRequestBuilder } from "../../../src/policy/evaluate/cedar-request.ts";
 import { PreparedSet } from "../../../src/policy/evaluate/prepared-set.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
 import { ask, permitAll } from "./harness.ts";

@@ -39,9 +39,7 @@ export class EngineSets {
   readonly #sets: ReadonlyMap<string, CheckedSet>;
   readonly #options: EngineSetsOptions;
   readonly #paths = new Paths();
-  /** By name, and by text: sets with the same text share one. */
   readonly #byName = new Map<string, EngineSet>();
-  readonly #byText = new Map<string, EngineSet>();
   #released = false;
 
   /** Checked sets by their names. */
@@ -85,16 +83,11 @@ export class EngineSets {
   /** Later evaluations are errors. Idempotent. */
   release(): void {
     this.#released = true;
-    for (const set of this.#byText.values()) set.release();
+    for (const set of this.#byName.values()) set.release();
   }
 
   #set(name: string): EngineSet {
-    const known = this.#byName.get(name);
-    if (known !== undefined) return known;
-    const checked = this.#sets.get(name) ?? noPolicies;
-    const text = JSON.stringify(checked.policies.map((policy) => policy.text));
-    const set = this.#byText.get(text) ?? new EngineSet(checked, this.#paths);
-    this.#byText.set(text, set);
+    const set = this.#byName.get(name) ?? new EngineSet(this.#sets.get(name) ?? noPolicies, this.#paths);
     this.#byName.set(name, set);
     return set;
   }

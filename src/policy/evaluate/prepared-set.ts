@@ -1,10 +1,9 @@
 /**
  * A policy set that Cedar has parsed once. Cedar keeps such sets by name for the life of the thread and can replace but
  * not remove one, so names are reused: memory follows the number of sets in use at a time, not of reloads. A released
- * set stays until another takes its name, because WebAssembly's memory would not shrink anyway. Sets with the same text
- * are shared between engines and tenants. A prepared set belongs to the thread that made it.
+ * set stays until another takes its name, because WebAssembly's memory would not shrink anyway. A prepared set belongs to
+ * the thread that made it.
  */
-import { hash } from "node:crypto";
 import { cedar, isBrokenEngine } from "../model/cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
@@ -42,24 +41,16 @@ export function resultOf({ permits, forbids, failed }: Applying, counts: Countin
   return permitting.length > 0 ? { outcome: "allow", policies: permitting } : { outcome: "deny", policies: [] };
 }
 
-interface CedarSet {
-  readonly digest: string;
-  readonly name: string;
-  users: number;
-}
-
-/** Sets that Cedar has, by digest of their text. */
-const inUse = new Map<string, CedarSet>();
 const freeNames: string[] = [];
 let namesMade = 0;
 
 export class PreparedSet {
-  readonly #set: CedarSet;
+  readonly #name: string;
   #released = false;
 
   /** Takes texts of one policy each. Throws a TypeError if they do not parse, although they were checked before. */
   constructor(policies: readonly string[]) {
-    this.#set = acquire(policies.join("\n"));
+    this.#name = prepare(policies.join("\n"));
   }
 
   /**
@@ -81,7 +72,7 @@ export class PreparedSet {
   diagnose(request: CedarRequest | undefined): Applying | undefined {
     if (this.#released || request === undefined) return undefined;
     try {
-      const answer = cedar().statefulIsAuthorized({ ...request, preparsedPolicySetId: this.#set.name });
+      const answer = cedar().statefulIsAuthorized({ ...request, preparsedPolicySetId: this.#name });
       if (answer.type === "failure") return undefined;
       const { decision, diagnostics } = answer.response;
       const reasons = diagnostics.reason.map(positionOf);
@@ -100,29 +91,18 @@ export class PreparedSet {
   release(): void {
     if (this.#released) return;
     this.#released = true;
-    if (--this.#set.users > 0) return;
-    inUse.delete(this.#set.digest);
-    freeNames.push(this.#set.name);
+    freeNames.push(this.#name);
   }
 }
 
-function acquire(text: string): CedarSet {
-  const digest = hash("sha256", text, "base64");
-  const known = inUse.get(digest);
-  if (known !== undefined) {
-    known.users++;
-    return known;
-  }
+/** Returns the name under which Cedar has the set. */
+function prepare(text: string): string {
   const name = freeNames.pop() ?? `set-${namesMade++}`;
   // Parsing one text costs Cedar a quarter of parsing its policies separately.
   const answer = cedar().preparsePolicySet(name, { staticPolicies: text });
-  if (answer.type === "failure") {
-    freeNames.push(name);
-    throw new TypeError(`policies do not parse: ${answer.errors.map(({ message }) => message).join("; ")}`);
-  }
-  const set = { digest, name, users: 1 };
-  inUse.set(digest, set);
-  return set;
+  if (answer.type === "success") return name;
+  freeNames.push(name);
+  throw new TypeError(`policies do not parse: ${answer.errors.map(({ message }) => message).join("; ")}`);
 }
 
 /** Cedar numbers the policies of a text in order: `policy0`, `policy1` and so on; it ignores `@id`. */

@@ -10,6 +10,7 @@ import { type FixedLimits, fixedLimits } from "../config/settings.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
 import { Connection } from "../http/connection.ts";
 import { runChecks } from "../ops/readiness.ts";
+import type { PolicyReloader } from "../policy/engine/reloader.ts";
 import type { ServiceStores } from "../stores/sql/backend.ts";
 import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
@@ -18,7 +19,7 @@ import { issuerReadiness, openCallers } from "./callers.ts";
 import type { FirstPolicy } from "./first-policy.ts";
 import { FollowedFiles, watchKeyFiles } from "./followed-files.ts";
 import { type App, buildInfo, programVersion, type ServeConfig } from "./gateway.ts";
-import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
+import { openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, openOpsViewers, policyReadiness } from "./operator-side.ts";
 import { createPublicSide, openQuotas } from "./public-side.ts";
 import { openStores, storeReadiness, witnessingOf } from "./stores.ts";
@@ -105,7 +106,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
       await quotas?.close();
       await ledger.close();
       await tracing?.close(config.shutdownGraceMs - (performance.now() - closingMs));
-      policy.release();
+      policy.engine.release();
       await logger.close();
       return clean;
     },
@@ -163,22 +164,22 @@ async function tracingOf(
  * or else of the store, after closing both.
  */
 async function policyAndStores(
-  openingPolicy: Promise<LivePolicy>,
+  openingPolicy: Promise<PolicyReloader>,
   openingStores: Promise<ServiceStores>,
-): Promise<readonly [LivePolicy, ServiceStores]> {
+): Promise<readonly [PolicyReloader, ServiceStores]> {
   const [policy, stores] = await Promise.allSettled([openingPolicy, openingStores]);
   if (policy.status === "rejected") {
     if (stores.status === "fulfilled") await stores.value.ledger.close();
     throw policy.reason;
   }
   if (stores.status === "rejected") {
-    policy.value.release();
+    policy.value.engine.release();
     throw stores.reason;
   }
   try {
     await policy.value.keepIn(stores.value.ledger);
   } catch (error) {
-    policy.value.release();
+    policy.value.engine.release();
     await stores.value.ledger.close();
     throw error;
   }

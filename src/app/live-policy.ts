@@ -5,7 +5,6 @@ import { securityFields } from "../base/security-events.ts";
 import type { Config, FixedLimits } from "../config/settings.ts";
 import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
 import type { ServiceLedger } from "../ledger/append/ledger.ts";
-import type { Ledger } from "../ledger/ports/ledger.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import { compileInTurns } from "../policy/engine/engine.ts";
 import { PolicyHolder } from "../policy/engine/holder.ts";
@@ -21,26 +20,6 @@ type PolicySettings = FirstPolicySettings & Pick<Config, "policyEvaluator"> & Pi
 
 type PolicyMachine = Pick<Machine, "timers" | "logger" | "metrics">;
 
-export interface LivePolicy {
-  /** Decides each question by the set in force at that moment. */
-  readonly engine: PolicyHolder;
-  /** Whether the newest content of the directory is in force. */
-  status(): PolicyStatus;
-  /**
-   * Stores the revision in force, and from then on each one before it decides. Call it before the first decision and
-   * before `start`.
-   */
-  keepIn(ledger: Pick<Ledger, "keepPolicyRevision">): Promise<void>;
-  /** Starts watching the directory. */
-  start(): void;
-  /** Loads the directory now. Does not reject. */
-  reload(): Promise<void>;
-  /** Stops watching; decisions are still made. Resolves when no reload is in progress. */
-  stop(): Promise<void>;
-  /** Releases all memory. Later decisions are denials. */
-  release(): void;
-}
-
 /**
  * Loads the directory. Rejects with all its problems.
  *
@@ -50,24 +29,16 @@ export async function openLivePolicy(
   settings: PolicySettings,
   machine: PolicyMachine,
   begun: Promise<FirstPolicy> = readFirstPolicy(settings),
-): Promise<LivePolicy> {
+): Promise<PolicyReloader> {
   const { timers, metrics } = machine;
   const firstPolicy = await begun;
   const { first, disagreements } = await firstEngine(firstPolicy, settings);
-  const engine = new PolicyHolder(first);
   metrics.followed("policy");
-  report({ type: "loaded", revision: engine.revision, disagreements }, machine);
-  let revisions: Pick<Ledger, "keepPolicyRevision"> | undefined;
-  const reloader = new PolicyReloader({
+  report({ type: "loaded", revision: first.revision, disagreements }, machine);
+  return new PolicyReloader(new PolicyHolder(first), {
     known: firstPolicy.reading,
-    read: (before) => readPolicyDirectory(settings.policyDir, fileSystem, settings, before),
+    read: () => readPolicyDirectory(settings.policyDir, fileSystem, settings),
     check: checkBundleInThread,
-    async keep(revision, content) {
-      if (revisions === undefined) throw new Error("there is no ledger to keep the revision yet");
-      await revisions.keepPolicyRevision(revision, content);
-    },
-    current: () => engine.revision,
-    install: (next) => engine.replace(next),
     pollMs: settings.policyPollMs,
     engine: { evaluator: settings.policyEvaluator },
     timers,
@@ -76,18 +47,6 @@ export async function openLivePolicy(
       metrics.reloaded("policy", event.type === "loaded" ? "taken" : event.type);
     },
   });
-  return {
-    engine,
-    async keepIn(ledger) {
-      await ledger.keepPolicyRevision(first.revision, first.content);
-      revisions = ledger;
-    },
-    status: () => reloader.status,
-    start: () => reloader.start(),
-    reload: () => reloader.reload(),
-    stop: () => reloader.stop(),
-    release: () => engine.release(),
-  };
 }
 
 async function firstEngine({ reading, checked }: FirstPolicy, { policyEvaluator: evaluator }: PolicySettings) {
@@ -157,7 +116,7 @@ const notWritable: DomainStatus = { configured: false, reason: "The record store
 export function livePlatform(
   config: ServeConfig,
   authenticator: Pick<Authenticator, "issuerOf" | "status">,
-  policy: LivePolicy,
+  policy: PolicyReloader,
   ledger: Pick<ServiceLedger, "writable">,
 ): LivePlatform {
   let newest: PolicyFacts | undefined;
@@ -175,14 +134,14 @@ export function livePlatform(
 
 interface PolicyFacts {
   readonly revision: string;
-  readonly newest: ReturnType<LivePolicy["status"]>["newest"];
+  readonly newest: PolicyStatus["newest"];
   readonly status: DomainStatus;
 }
 
 /** Returns `known` if it is still true. */
-function policyFacts({ engine, status }: LivePolicy, known: PolicyFacts | undefined): PolicyFacts {
+function policyFacts({ engine, status }: PolicyReloader, known: PolicyFacts | undefined): PolicyFacts {
   const { revision } = engine;
-  const { newest } = status();
+  const { newest } = status;
   if (known?.revision === revision && known.newest === newest) return known;
   const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
   const reason = `Policy revision ${revision} is in force${more}.`;

@@ -12,7 +12,7 @@ import { createIssuerFetch } from "../auth/issuer-documents.ts";
 import { createSignIn, type SignIn } from "../auth/sign-in.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
-import { atOnce, type Timers, withTimeLimit } from "../base/timers.ts";
+import { type Timers, withTimeLimit } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { parseSignInFile } from "../config/data-files.ts";
 import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
@@ -25,6 +25,7 @@ import { createOpsListener, type OpsListener, type OpsListenerOptions } from "..
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { hasSession, sessionOf } from "../ops/sign-in-routes.ts";
 import type { PolicyHolder } from "../policy/engine/holder.ts";
+import type { PolicyReloader } from "../policy/engine/reloader.ts";
 import { identify, type PolicyBundle, parseBundleContent } from "../policy/load/bundle.ts";
 import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { copyPolicyFiles, fileSystemOf } from "../policy/load/file-texts.ts";
@@ -32,7 +33,7 @@ import { otherTenants } from "../policy/load/manifest.ts";
 import type { FirstPolicySettings } from "./first-policy.ts";
 import { type Followed, followTls, isNamed, type Machine } from "./followed-files.ts";
 import { defectReport, type ServeConfig } from "./gateway.ts";
-import { type LivePolicy, newerSet } from "./live-policy.ts";
+import { newerSet } from "./live-policy.ts";
 
 /** Parts of the operator listener. The caller closes them. */
 interface OperatorParts {
@@ -103,13 +104,13 @@ async function explainDecision(
 }
 
 /** A refused set causes a remark only: the one in force is valid, and a mistake must not stop every replica at once. */
-export function policyReadiness(policy: LivePolicy): ReadinessCheck {
+export function policyReadiness(policy: PolicyReloader): ReadinessCheck {
   return { name: "policy", check: async () => {}, remark: () => policyRemark(policy) };
 }
 
 /** For operators: the number of problems. The problems themselves are only in the log, which fewer people can read. */
-function policyRemark({ status }: LivePolicy): string | undefined {
-  const { newest, problems = [] } = status();
+function policyRemark({ status }: PolicyReloader): string | undefined {
+  const { newest, problems = [] } = status;
   if (newest === "in_force") return undefined;
   return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `; problems named in the log: ${problems.length}` : ""}`;
 }
@@ -289,7 +290,7 @@ export function servedPolicies(
           "the policy directory is too large for the playground: use policy diff",
         );
       const { bundle } = await readPolicyDirectory("/", fileSystemOf(files), settings);
-      const isInForce = bundle !== undefined && atOnce(identify(bundle)).revision === policy.revision;
+      const isInForce = bundle !== undefined && identify(bundle).revision === policy.revision;
       return { current_revision: policy.revision, in_force: isInForce, files };
     },
     async tryDraft(log, tenantId, { files, questions, fromMs }, signal) {

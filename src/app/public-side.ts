@@ -10,6 +10,7 @@ import { Quotas } from "../domain/quotas.ts";
 import { createScopeTable } from "../domain/routes.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
 import type { ServiceLedger } from "../ledger/append/ledger.ts";
+import type { PolicyReloader } from "../policy/engine/reloader.ts";
 import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
 import { publishedPages } from "../portal/pages.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -30,11 +31,11 @@ import {
   serverOptions,
   unauthenticatedServices,
 } from "./gateway.ts";
-import { type LivePolicy, livePlatform } from "./live-policy.ts";
+import { livePlatform } from "./live-policy.ts";
 
 /** Parts of the public side. The caller closes them. */
 interface PublicParts {
-  readonly policy: LivePolicy;
+  readonly policy: PolicyReloader;
   readonly ledger: ServiceLedger;
   readonly callers: Callers;
   /** Source of the answers to callers' health checks. */

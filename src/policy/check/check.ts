@@ -1,7 +1,7 @@
 /** Checks a bundle before it decides anything: problems of every set, and of sets that decide together. */
 import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import { mergeGuidance } from "../guidance/guidance.ts";
-import type { PolicyBundle } from "../load/bundle.ts";
+import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
 import { type PolicyFileSystem, type PolicySettings, readEntries } from "../load/directory.ts";
 import { cedar } from "../model/cedar.ts";
 import { describeUid } from "../model/entities.ts";
@@ -27,6 +27,7 @@ export interface CheckedBundle {
   readonly entities?: string;
   /** Differences between a set's compiled policies and Cedar, by set name. Cedar alone evaluates such a set. */
   readonly disagreements: ReadonlyMap<string, string>;
+  readonly identity: BundleIdentity;
 }
 
 /** Bundles do not change, so loading and compiling one checks it only once. */
@@ -34,7 +35,7 @@ const known = new WeakMap<PolicyBundle, CheckedBundle>();
 
 /** Checks the whole bundle before it decides anything. */
 export function checkBundle(bundle: PolicyBundle): CheckedBundle {
-  const checked = known.get(bundle) ?? check(bundle);
+  const checked = known.get(bundle) ?? { ...check(bundle), identity: identify(bundle) };
   known.set(bundle, checked);
   return checked;
 }
@@ -44,7 +45,7 @@ export function policiesOf(bundle: PolicyBundle): readonly CheckedPolicy[] {
   return [...checkBundle(bundle).sets.values()].flatMap(({ policies }) => policies);
 }
 
-function check(bundle: PolicyBundle): CheckedBundle {
+function check(bundle: PolicyBundle): Omit<CheckedBundle, "identity"> {
   const sets = new Map<string, CheckedSet>();
   const disagreements = new Map<string, string>();
   const entities = bundle.entities && joinEntities(bundle.entities);

@@ -10,7 +10,7 @@ import { EntityTable } from "../evaluate/entity-table.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
 import { isUnderstood } from "../guidance/obligations.ts";
-import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
+import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import {
   keyReferenceOfAnotherTenant,
@@ -62,11 +62,10 @@ export function compileInTurns(
 /** Compiles in steps of about a millisecond; if only Cedar evaluates, a step is a tenant's set, at 25 µs per policy. */
 function* compile(
   bundle: PolicyBundle,
-  { sets, problems, entities, disagreements }: CheckedBundle,
+  { sets, problems, entities, disagreements, identity }: CheckedBundle,
   { cachedDecisions = 10_000, evaluator = "compiled", onDisagreement = () => {} }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
-  const identity = yield* identify(bundle);
   // If both are evaluated, each differing answer is reported.
   const onCedar = new Set(evaluator === "both" ? [] : disagreements.keys());
   const engineSets = new EngineSets(sets, { evaluator, onCedar, onDisagreement });

@@ -8,12 +8,13 @@
  * progress. What was read is what is compiled; nothing is read a second time.
  */
 import { isDeepStrictEqual } from "node:util";
-import { inTurns, type Timers } from "../../base/timers.ts";
+import type { Timers } from "../../base/timers.ts";
 import type { CheckedBundle } from "../check/check.ts";
-import { identify, type PolicyBundle } from "../load/bundle.ts";
+import type { PolicyBundle } from "../load/bundle.ts";
 import type { PolicyReading } from "../load/directory.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
-import { type CompiledEngine, compileInTurns, type EngineOptions } from "./engine.ts";
+import { compileInTurns, type EngineOptions } from "./engine.ts";
+import type { PolicyHolder } from "./holder.ts";
 
 /** Result of a change of the directory. */
 export type ReloadEvent =
@@ -30,21 +31,12 @@ export type PolicyStatus =
   | { readonly newest: "refused"; readonly problems: readonly PolicyProblem[] };
 
 interface ReloaderOptions {
-  /** Reads the directory; `before` is the previous reading, as for `readPolicyDirectory`. Does not reject. */
-  read(before: PolicyReading | undefined): Promise<PolicyReading>;
+  /** Reads the directory. Does not reject. */
+  read(): Promise<PolicyReading>;
   /** Checks a bundle. Rejects if that is not possible now. */
   check(bundle: PolicyBundle): Promise<CheckedBundle>;
-  /**
-   * Stores the content of a revision, in UTF-8, before the revision decides anything. Rejects if it cannot be stored
-   * now.
-   */
-  keep(revision: string, content: Uint8Array): Promise<void>;
-  /** The revision in force; undefined if there is none. */
-  current(): string | undefined;
-  /** Puts the engine in force and takes ownership of it. Must not throw. */
-  install(engine: CompiledEngine): void;
-  /** The previous reading. */
-  readonly known?: PolicyReading;
+  /** The reading of the engine in force. */
+  readonly known: PolicyReading;
   /** Polling interval, in milliseconds. */
   readonly pollMs: number;
   readonly engine?: EngineOptions;
@@ -52,18 +44,27 @@ interface ReloaderOptions {
   readonly onEvent: (event: ReloadEvent) => void;
 }
 
+interface RevisionStore {
+  /** Stores the content of a revision, in UTF-8. Rejects if it cannot be stored now. */
+  keepPolicyRevision(revision: string, content: Uint8Array): Promise<void>;
+}
+
 export class PolicyReloader {
+  /** Decides each question by the set in force at that moment. */
+  readonly engine: PolicyHolder;
   readonly #options: ReloaderOptions;
+  #store: RevisionStore | undefined;
   /** The last reading, and the last one that was put in force or refused. */
-  #seen: PolicyReading | undefined;
-  #settled: PolicyReading | undefined;
+  #seen: PolicyReading;
+  #settled: PolicyReading;
   #refused: readonly PolicyProblem[] = [];
   #failure: string | undefined;
   #turn: Promise<void> = Promise.resolve();
   #callOff: (() => void) | undefined;
   #stopped = false;
 
-  constructor(options: ReloaderOptions) {
+  constructor(engine: PolicyHolder, options: ReloaderOptions) {
+    this.engine = engine;
     this.#options = options;
     this.#seen = options.known;
     this.#settled = options.known;
@@ -73,6 +74,15 @@ export class PolicyReloader {
   get status(): PolicyStatus {
     if (this.#failure !== undefined) return { newest: "failed" };
     return this.#refused.length > 0 ? { newest: "refused", problems: this.#refused } : { newest: "in_force" };
+  }
+
+  /**
+   * Stores the revision in force, and from then on each one before it decides. Call it before the first decision and
+   * before `start`.
+   */
+  async keepIn(store: RevisionStore): Promise<void> {
+    await store.keepPolicyRevision(this.engine.revision, this.engine.engine.content);
+    this.#store = store;
   }
 
   /** Starts polling, the first time at once. */
@@ -88,7 +98,7 @@ export class PolicyReloader {
     return this.#poll(true);
   }
 
-  /** Stops polling; resolves when no poll is in progress. */
+  /** Stops polling; decisions are still made. Resolves when no poll is in progress. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#callOff?.();
@@ -103,10 +113,10 @@ export class PolicyReloader {
 
   async #attempt(atOnce: boolean): Promise<void> {
     try {
-      const found = await this.#options.read(this.#seen);
+      const found = await this.#options.read();
       const isNew = !isDeepStrictEqual(found, this.#seen);
       // Of equal readings only one is kept: each is as large as all policies.
-      const reading = isNew ? found : (this.#seen as PolicyReading);
+      const reading = isNew ? found : this.#seen;
       this.#seen = reading;
       if ((isNew && !atOnce) || this.#stopped) return;
       if (reading !== this.#settled && !isDeepStrictEqual(reading, this.#settled)) await this.#settle(reading);
@@ -122,19 +132,20 @@ export class PolicyReloader {
 
   async #settle({ bundle, problems }: PolicyReading): Promise<void> {
     if (bundle === undefined) return this.#refuse(problems);
-    const { check, keep, current, install, onEvent } = this.#options;
-    const { content, revision } = await inTurns(identify(bundle));
-    if (problems.length === 0 && revision === current()) {
-      this.#refused = [];
-      return onEvent({ type: "loaded", revision });
-    }
+    const { check, onEvent } = this.#options;
     const checked = await check(bundle);
     const all = sortProblems([...problems, ...checked.problems]);
     if (all.length > 0) return this.#refuse(all);
-    await keep(revision, content);
+    const { content, revision } = checked.identity;
+    if (revision === this.engine.revision) {
+      this.#refused = [];
+      return onEvent({ type: "loaded", revision });
+    }
+    if (this.#store === undefined) throw new Error("there is no store to keep the revision in yet");
+    await this.#store.keepPolicyRevision(revision, content);
     const { engine } = await compileInTurns(bundle, checked, this.#options.engine);
     if (engine === undefined) throw new TypeError("a bundle without problems compiles");
-    install(engine);
+    this.engine.replace(engine);
     this.#refused = [];
     onEvent({ type: "loaded", revision, disagreements: checked.disagreements });
   }

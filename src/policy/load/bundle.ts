@@ -3,7 +3,6 @@
  * the hash of the content is the policy revision.
  */
 
-import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
 import { parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
@@ -44,64 +43,13 @@ export interface BundleIdentity {
   readonly revision: string;
 }
 
-/** Bundles do not change, and one for a hundred tenants is megabytes of text. */
-const identities = new WeakMap<PolicyBundle, BundleIdentity>();
-
-/** Serialises and hashes the bundle; each step is a set. */
-export function* identify(bundle: PolicyBundle): Generator<undefined, BundleIdentity> {
-  const known = identities.get(bundle);
-  if (known !== undefined) return known;
-  const digest = createHash("sha256");
-  const pieces: Buffer[] = [];
-  for (const text of canonicalPieces(bundle)) {
-    const piece = Buffer.from(text, "utf8");
-    pieces.push(piece);
-    digest.update(piece);
-    yield;
-  }
-  const content = new Uint8Array(new SharedArrayBuffer(pieces.reduce((size, { length }) => size + length, 0)));
-  let at = 0;
-  for (const piece of pieces) {
-    content.set(piece, at);
-    at += piece.length;
-    yield;
-  }
-  const identity = { content, revision: `sha256:${digest.digest("hex")}` };
-  identities.set(bundle, identity);
-  return identity;
-}
-
-/** The canonical JSON of a bundle in pieces, one per set. */
-function* canonicalPieces(bundle: PolicyBundle): Generator<string> {
-  const members = Object.entries(bundle).filter(([, value]) => value !== undefined);
-  let before = "{";
-  for (const [name, value] of members.sort(byName)) {
-    yield `${before}${JSON.stringify(name)}:`;
-    before = ",";
-    if (name === "sets") yield* piecesOfSets(bundle.sets);
-    else yield canonical(value);
-  }
-  yield "}";
-}
-
-function* piecesOfSets(sets: PolicyBundle["sets"]): Generator<string> {
-  let before = "{";
-  for (const [name, files] of Object.entries(sets).sort(byName)) {
-    yield `${before}${JSON.stringify(name)}:${canonical(files)}`;
-    before = ",";
-  }
-  yield before === "{" ? "{}" : "}";
-}
-
-/** By UTF-16 code units, as RFC 8785 requires. */
-function byName([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
-  return one < other ? -1 : 1;
-}
-
-function canonical(value: unknown): string {
-  const text = canonicalize(value);
-  if (text === undefined) throw new TypeError("a bundle is JSON");
-  return text;
+/** Serialises and hashes the bundle, which may be megabytes of text. */
+export function identify(bundle: PolicyBundle): BundleIdentity {
+  const text = canonicalize(bundle) as string;
+  const bytes = Buffer.from(text, "utf8");
+  const content = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  content.set(bytes);
+  return { content, revision: contentAddress(text) };
 }
 
 /** The bundle with this content; undefined if the content does not match the revision. */

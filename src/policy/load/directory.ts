@@ -50,21 +50,14 @@ export interface PolicyReading {
   readonly problems: readonly PolicyProblem[];
 }
 
-/**
- * Reads what decides in the directory. Does not reject.
- *
- * @param before an earlier reading. The texts of unchanged policy files are reused from it, so that the two are
- *   compared
- *   file by file, and not all megabytes of them in one turn of the event loop
- */
+/** Reads what decides in the directory. Does not reject. */
 export async function readPolicyDirectory(
   path: string,
   fileSystem: PolicyFileSystem,
   settings: PolicySettings = {},
-  before?: PolicyReading,
 ): Promise<PolicyReading> {
   // Without harmless entries: an editor's temporary file is not a change of the policy.
-  return (await readEntries(path, fileSystem, settings, before?.bundle?.sets)).reading;
+  return (await readEntries(path, fileSystem, settings)).reading;
 }
 
 /** The same, with the paths of other, harmless entries, sorted. */
@@ -72,7 +65,6 @@ export async function readEntries(
   path: string,
   fileSystem: PolicyFileSystem,
   settings: PolicySettings,
-  before: PolicyBundle["sets"] = {},
 ): Promise<{ readonly reading: PolicyReading; readonly ignored: readonly string[] }> {
   const directory = await Directory.open(path, fileSystem);
   const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
@@ -99,7 +91,7 @@ export async function readEntries(
     strictness: manifest.strictness,
     keyReferences: settings.keyReferences ?? defaultKeyReferences,
     supportedProfiles,
-    sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)], before),
+    sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)]),
   };
   if (directory.names.includes(testsFolder)) await directory.list(testsFolder, testFile);
   // An invalid manifest may have meant to name the entries that it does not name.
@@ -130,7 +122,6 @@ async function readSets(
   directory: Directory,
   manifestFile: string,
   names: readonly string[],
-  before: PolicyBundle["sets"],
 ): Promise<PolicyBundle["sets"]> {
   const sets: Record<string, Record<string, string>> = {};
   for (const set of new Set(names)) {
@@ -148,8 +139,7 @@ async function readSets(
     sets[set] = {};
     for (const file of files) {
       const text = await directory.read(`${set}/${file}`);
-      const known = before[set]?.[file];
-      if (text !== undefined) sets[set][file] = text === known ? known : text;
+      if (text !== undefined) sets[set][file] = text;
     }
   }
   return sets;

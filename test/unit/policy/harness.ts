@@ -5,7 +5,6 @@ import fc from "fast-check";
 import { type AttributeDeclarations, authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { utf8Text } from "../../../src/base/text-forms.ts";
-import { atOnce } from "../../../src/base/timers.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
@@ -242,5 +241,5 @@ export const anyQueries: fc.Arbitrary<PolicyQuery> = fc
 
 /** What a store keeps of the bundle. */
 export function bundleContent(bundle: PolicyBundle): string {
-  return utf8Text(atOnce(identify(bundle)).content);
+  return utf8Text(identify(bundle).content);
 }

@@ -29,24 +29,24 @@ beforeEach(async () => {
   timers = handTimers();
   const read = () => readPolicyDirectory("/policies", memoryFileSystem(files));
   holder = new PolicyHolder(await engineOf(files));
-  reloader = new PolicyReloader({
+  reloader = new PolicyReloader(holder, {
     read,
     async check(bundle) {
       if (faults.check !== undefined) throw faults.check;
       return checkBundle(bundle);
     },
-    async keep(revision) {
-      if (faults.keep !== undefined) throw faults.keep;
-      // It must not decide yet.
-      expect(holder.revision).not.toBe(revision);
-      kept.push(revision);
-    },
-    current: () => holder.revision,
-    install: (engine) => holder.replace(engine),
     known: await read(),
     pollMs: 1_000,
     timers,
     onEvent: (event) => void events.push(event),
+  });
+  await reloader.keepIn({
+    async keepPolicyRevision(revision) {
+      if (faults.keep !== undefined) throw faults.keep;
+      // A further one must not decide yet.
+      expect(holder.revision === revision).toBe(kept.length === 0);
+      kept.push(revision);
+    },
   });
   reloader.start();
   await timers.armed();
@@ -74,7 +74,7 @@ test("a changed directory comes into force when it looked the same twice", async
   expect(allows()).toBe(false);
   expect(holder.revision).not.toBe(before);
   expect(events).toEqual([{ type: "loaded", disagreements: new Map(), revision: holder.revision }]);
-  expect(kept).toEqual([holder.revision]);
+  expect(kept).toEqual([before, holder.revision]);
 });
 
 test("a copy under way is waited for", async () => {
@@ -99,7 +99,7 @@ test("a bad directory is refused once, and what was in force stays", async () =>
     expect.stringMatching(/^default\/all\.cedar:1: unexpected end of input/),
   ]);
   expect(events).toEqual([{ type: "refused", problems: reloader.status.problems }]);
-  expect(kept).toEqual([]);
+  expect(kept).toEqual([holder.revision]);
 });
 
 test("the refusal ends when the directory is what is in force again, or better", async () => {

@@ -1,4 +1,6 @@
 /** Enumerations of the specification (section 2.2), in the spelling of JSON routes and records. */
+import type { TenantId } from "./ids.ts";
+
 export const protectionOperations = ["protect", "access", "rewrap"] as const;
 export type ProtectionOperation = (typeof protectionOperations)[number];
 
@@ -64,6 +66,23 @@ export interface TdfKeyName {
   readonly algorithm: (typeof tdfKeyAlgorithms)[number];
   /** Attribute values that a file's policy must name. */
   readonly attributeFqns: readonly string[];
+}
+
+/** How a key that is managed reaches its users. */
+export interface ManagedKeyTransport {
+  readonly mode: KeyTransportMode;
+  /** Origin of the key material, such as `kms`. */
+  readonly origin: string;
+  readonly publicKeyDistribution?: string;
+  readonly exchangeAlgorithm?: string;
+  readonly tdfKey?: TdfKeyName;
+}
+
+/** Rule for the key references that match one pattern, in which `*` stands for any characters. */
+export interface KeyReferenceRule extends ManagedKeyTransport {
+  readonly pattern: string;
+  /** The only tenants that may use a matching reference; absent: all. */
+  readonly tenants?: readonly TenantId[];
 }
 
 /** Forms of the members, in visible ASCII. */

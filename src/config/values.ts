@@ -8,7 +8,7 @@ import { isLoopbackHost, parseNetwork } from "../base/network.ts";
 import { parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
 import { parseThumbprint } from "../base/text-forms.ts";
 import {
-  type KeyTransportMode,
+  type KeyReferenceRule,
   keyTransportModes,
   type SdkRoute,
   sdkRoutes,
@@ -241,20 +241,6 @@ export const attributeHeaders = mapSetting(
     v.transform((map): AttributeHeaders => Object.fromEntries(map)),
   ),
 );
-
-/** What holds for the key references that match one pattern. */
-interface KeyReferenceRule {
-  /** Pattern of key references; `*` stands for any characters. */
-  readonly pattern: string;
-  readonly mode: KeyTransportMode;
-  /** Source of the key material, such as `kms`. */
-  readonly origin: string;
-  /** The only tenants that may use a matching reference; absent: all. */
-  readonly tenants?: readonly TenantId[];
-  readonly publicKeyDistribution?: string;
-  readonly exchangeAlgorithm?: string;
-  readonly tdfKey?: TdfKeyName;
-}
 
 const keyText = matching(/^[\x21-\x2b\x2d-\x7e]{1,256}$/, "visible ASCII text without a comma, 256 characters at most");
 

@@ -21,7 +21,7 @@ import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts
 import type { Claimed } from "../model/decision.ts";
 import { claimedRows } from "../model/input-table.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
-import { formatKeyTransport, parseKeyTransport } from "./key-references.ts";
+import { canonicalKeyTransport } from "./key-references.ts";
 import { type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
 
 export const scalarNames = [
@@ -102,11 +102,6 @@ const profile: Parse<string> = (text, { supportedProfiles }) =>
     ? text
     : refuse(`be one of ${supportedProfiles.join(", ")}`);
 
-const keyTransport: Parse<string> = (text) => {
-  const parsed = parseKeyTransport(text);
-  return typeof parsed === "string" ? refuse(parsed) : formatKeyTransport(parsed.choice);
-};
-
 type Accepts = (item: string) => boolean;
 const oneOf = (words: readonly string[]): Accepts => {
   return (item) => words.includes(item);
@@ -129,7 +124,7 @@ const scalarParsers: Readonly<Record<ScalarName, Parse<string>>> = {
   artifact_profile: profile,
   key_strategy: word,
   authorization_strategy: word,
-  key_transport: keyTransport,
+  key_transport: canonicalKeyTransport,
 };
 
 const listParsers: Readonly<Record<ListName, Parse<readonly string[]>>> = {

@@ -63,7 +63,7 @@ function keyTransport(
   status: KeyReferenceStatus,
 ): Guidance["key_transport"] {
   const referenced = claimed.key_reference !== undefined;
-  const choice = annotated !== undefined ? choiceOf(annotated) : referenced ? status : profileDefault;
+  const choice = annotated !== undefined ? parseKeyTransport(annotated) : referenced ? status : profileDefault;
   if (choice === undefined || typeof choice === "string") return undefined;
   const { exchangeAlgorithm, publicKeyDistribution } = choice;
   return {
@@ -79,12 +79,6 @@ function keyTransport(
 
 function tdfKeyMembers({ algorithm, attributeFqns, kid, url }: TdfKeyName) {
   return { algorithm, attribute_fqns: attributeFqns, kid, url };
-}
-
-function choiceOf(text: string): KeyTransportChoice {
-  const parsed = parseKeyTransport(text);
-  if (typeof parsed === "string") throw new TypeError(`a loaded policy has a key transport that must ${parsed}`);
-  return parsed.choice;
 }
 
 /** Members that policies give and tests name, each with its annotation's name, but `warnings`. */

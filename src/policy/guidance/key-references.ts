@@ -14,19 +14,13 @@ import {
 } from "../../base/key-reference-form.ts";
 import { isLike } from "../../base/text-forms.ts";
 import {
-  type KeyTransportMode,
+  type KeyReferenceRule,
   keyTransportModes,
+  type ManagedKeyTransport,
   type TdfKeyName,
   tdfKeyAlgorithms,
   tdfKeyForms,
 } from "../../base/vocabulary.ts";
-
-/** Rule for the key references that match one pattern. */
-export interface KeyReferenceRule extends ManagedKeyTransport {
-  readonly pattern: string;
-  /** The only tenants that may use a matching reference; absent: all. */
-  readonly tenants?: readonly TenantId[];
-}
 
 /** Default: references to a key management service are managed, every other key is the caller's own. */
 export const defaultKeyReferences: readonly KeyReferenceRule[] = [
@@ -92,70 +86,58 @@ function literalLength(literals: readonly string[]): number {
 /** A managed transport, or `none` if the caller holds the key itself. */
 export type KeyTransportChoice = "none" | ManagedKeyTransport;
 
-interface ManagedKeyTransport {
-  readonly mode: KeyTransportMode;
-  /** Origin of the key material, such as `kms`. */
-  readonly origin: string;
-  readonly publicKeyDistribution?: string;
-  readonly exchangeAlgorithm?: string;
-  readonly tdfKey?: TdfKeyName;
-}
-
 const tdfKeyNames = ["tdf_url", "tdf_kid", "tdf_algorithm", "tdf_attribute_fqns"];
 const memberNames = ["mode", "origin", "public_key_distribution", "exchange_algorithm", ...tdfKeyNames];
 const valuePattern = /^[\x21-\x2b\x2d-\x7e]{1,256}$/;
 
-/** Parses the text; a string is the problem, completing "must …". */
-export function parseKeyTransport(text: string): { readonly choice: KeyTransportChoice } | string {
-  if (text.trim() === "none") return { choice: "none" };
-  const members = new Map<string, string>();
-  for (const part of text.split(",")) {
-    const [name = "", value = ""] = splitOnce(part.trim());
-    if (!memberNames.includes(name)) return `be "none" or members of ${memberNames.join(", ")}`;
-    if (members.has(name)) return `name ${name} once`;
-    if (name !== "tdf_attribute_fqns" && !valuePattern.test(value))
-      return `give ${name} a value of visible ASCII characters without a comma`;
-    members.set(name, value);
-  }
+/** Throws a RangeError that completes "must …". */
+export function parseKeyTransport(text: string): KeyTransportChoice {
+  if (text.trim() === "none") return "none";
+  const members = membersIn(text);
   const mode = keyTransportModes.find((candidate) => candidate === members.get("mode"));
   const [origin, distribution, algorithm] = memberNames.slice(1, 4).map((name) => members.get(name));
-  if (mode === undefined) return `have a mode of ${keyTransportModes.join(", ")}`;
-  if (origin === undefined) return "name the origin of the key material";
-  const tdfKey = tdfKeyNames.some((name) => members.has(name)) ? parseTdfKey(members) : undefined;
-  if (typeof tdfKey === "string") return tdfKey;
+  if (mode === undefined) throw new RangeError(`have a mode of ${keyTransportModes.join(", ")}`);
+  if (origin === undefined) throw new RangeError("name the origin of the key material");
   return {
-    choice: {
-      mode,
-      origin,
-      ...(distribution !== undefined && { publicKeyDistribution: distribution }),
-      ...(algorithm !== undefined && { exchangeAlgorithm: algorithm }),
-      ...(tdfKey !== undefined && { tdfKey }),
-    },
+    mode,
+    origin,
+    ...(distribution !== undefined && { publicKeyDistribution: distribution }),
+    ...(algorithm !== undefined && { exchangeAlgorithm: algorithm }),
+    ...(tdfKeyNames.some((name) => members.has(name)) && { tdfKey: parseTdfKey(members) }),
   };
 }
 
-function parseTdfKey(members: ReadonlyMap<string, string>): TdfKeyName | string {
+/** Canonical text of one that parses: equal choices have equal texts. */
+export function canonicalKeyTransport(text: string): string {
+  if (parseKeyTransport(text) === "none") return "none";
+  const members = membersIn(text);
+  return memberNames.flatMap((name) => (members.has(name) ? `${name}=${members.get(name)}` : [])).join(", ");
+}
+
+function membersIn(text: string): ReadonlyMap<string, string> {
+  const members = new Map<string, string>();
+  for (const part of text.split(",")) {
+    const at = part.indexOf("=");
+    const [name, value] = [part.slice(0, at < 0 ? undefined : at).trim(), at < 0 ? "" : part.slice(at + 1).trim()];
+    if (!memberNames.includes(name)) throw new RangeError(`be "none" or members of ${memberNames.join(", ")}`);
+    if (members.has(name)) throw new RangeError(`name ${name} once`);
+    if (name !== "tdf_attribute_fqns" && !valuePattern.test(value))
+      throw new RangeError(`give ${name} a value of visible ASCII characters without a comma`);
+    members.set(name, value);
+  }
+  return members;
+}
+
+function parseTdfKey(members: ReadonlyMap<string, string>): TdfKeyName {
   const [url = "", kid = "", named, fqns] = tdfKeyNames.map((name) => members.get(name));
   const algorithm = tdfKeyAlgorithms.find((candidate) => candidate === named);
   const attributeFqns = fqns?.split(";") ?? [];
-  if (!tdfKeyForms.url.test(url) || !tdfKeyForms.kid.test(kid)) return "name tdf_url, an http(s) URL, and tdf_kid";
-  if (algorithm === undefined) return `have a tdf_algorithm of ${tdfKeyAlgorithms.join(", ")}`;
+  if (!tdfKeyForms.url.test(url) || !tdfKeyForms.kid.test(kid))
+    throw new RangeError("name tdf_url, an http(s) URL, and tdf_kid");
+  if (algorithm === undefined) throw new RangeError(`have a tdf_algorithm of ${tdfKeyAlgorithms.join(", ")}`);
   if (!attributeFqns.every((fqn) => tdfKeyForms.attributeFqn.test(fqn)))
-    return "have tdf_attribute_fqns of the form https://<namespace>/attr/<name>/value/<value>, separated by semicolons";
+    throw new RangeError(
+      "have tdf_attribute_fqns of the form https://<namespace>/attr/<name>/value/<value>, separated by semicolons",
+    );
   return { url, kid, algorithm, attributeFqns };
-}
-
-/** Canonical text: equal choices have equal texts. */
-export function formatKeyTransport(choice: KeyTransportChoice): string {
-  if (choice === "none") return choice;
-  const { mode, origin, publicKeyDistribution, exchangeAlgorithm, tdfKey } = choice;
-  const fqns = tdfKey?.attributeFqns.join(";");
-  const ofTdf = [tdfKey?.url, tdfKey?.kid, tdfKey?.algorithm, fqns === "" ? undefined : fqns];
-  const values = [mode, origin, publicKeyDistribution, exchangeAlgorithm, ...ofTdf];
-  return memberNames.flatMap((name, i) => (values[i] === undefined ? [] : [`${name}=${values[i]}`])).join(", ");
-}
-
-function splitOnce(part: string): readonly string[] {
-  const at = part.indexOf("=");
-  return at < 0 ? [part] : [part.slice(0, at).trim(), part.slice(at + 1).trim()];
 }

@@ -6,10 +6,9 @@
 import canonicalize from "canonicalize";
 import { parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
-import type { ArtifactProfile } from "../../base/vocabulary.ts";
+import type { ArtifactProfile, KeyReferenceRule } from "../../base/vocabulary.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
 import type { GuidanceDefaults } from "../guidance/guidance.ts";
-import type { KeyReferenceRule } from "../guidance/key-references.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import type { DeclaredInputs } from "../model/inputs.ts";
 import { otherTenants } from "./manifest.ts";

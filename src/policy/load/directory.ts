@@ -11,8 +11,8 @@
  * used as names, and a link out of the directory is refused (orchestrators mount files with links within it).
  */
 import { join, sep } from "node:path";
-import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
-import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
+import { type ArtifactProfile, artifactProfiles, type KeyReferenceRule } from "../../base/vocabulary.ts";
+import { defaultKeyReferences } from "../guidance/key-references.ts";
 import type { DeclaredEntities } from "../model/entities.ts";
 import type { DeclaredInputs } from "../model/inputs.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";

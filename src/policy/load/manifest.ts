@@ -210,9 +210,7 @@ function readTransports(reader: ManifestReader, node: ManifestNode): GuidanceDef
   for (const profile of artifactProfiles) {
     if (!members.has(profile)) continue;
     reader.parse(members.get(profile), `guidance.key_transport.${profile}`, (text) => {
-      const parsed = parseKeyTransport(text);
-      if (typeof parsed === "string") throw new RangeError(parsed);
-      transports[profile] = parsed.choice;
+      transports[profile] = parseKeyTransport(text);
     });
   }
   return transports;

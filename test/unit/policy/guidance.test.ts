@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import type { KeyReferenceRule } from "../../../src/policy/guidance/key-references.ts";
+import type { KeyReferenceRule } from "../../../src/base/vocabulary.ts";
 import { ask, engineOf, openFiles } from "./harness.ts";
 
 const manifest = openFiles["manifest.yaml"];

@@ -2,13 +2,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
+import type { KeyReferenceRule } from "../../../src/base/vocabulary.ts";
 import { read } from "../../../src/config/schema.ts";
 import { keyReferences } from "../../../src/config/values.ts";
-import {
-  type KeyReferenceRule,
-  keyReferenceAliases,
-  keyReferenceLookup,
-} from "../../../src/policy/guidance/key-references.ts";
+import { keyReferenceAliases, keyReferenceLookup } from "../../../src/policy/guidance/key-references.ts";
 
 const tenantA = "tenant-a" as TenantId;
 const rule = (pattern: string, ...tenants: string[]): KeyReferenceRule => ({

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
+import type { KeyReferenceRule } from "../../../src/base/vocabulary.ts";
 import {
-  formatKeyTransport,
-  type KeyReferenceRule,
+  canonicalKeyTransport,
   keyReferenceLookup,
   parseKeyTransport,
 } from "../../../src/policy/guidance/key-references.ts";
@@ -55,11 +55,11 @@ test("a hostile pattern and reference are answered at once", () => {
 });
 
 test("key transport has one way to be written, and reads back as it was", () => {
-  const parsed = parseKeyTransport(" origin=a=b ,mode=authorized_key_release");
-  if (typeof parsed === "string") throw new Error(parsed);
-  expect(formatKeyTransport(parsed.choice)).toBe("mode=authorized_key_release, origin=a=b");
-  expect(parseKeyTransport(formatKeyTransport(parsed.choice))).toEqual(parsed);
-  expect(parseKeyTransport("none")).toEqual({ choice: "none" });
+  const text = " origin=a=b ,mode=authorized_key_release";
+  expect(canonicalKeyTransport(text)).toBe("mode=authorized_key_release, origin=a=b");
+  expect(parseKeyTransport(canonicalKeyTransport(text))).toEqual(parseKeyTransport(text));
+  expect(parseKeyTransport(" none ")).toBe("none");
+  expect(canonicalKeyTransport(" none ")).toBe("none");
 });
 
 test.each([
@@ -72,5 +72,5 @@ test.each([
   "mode=local_provided, origin=a, origin=b",
   "mode=local_provided, origin=k, key=secret",
 ])("key transport %j is refused", (text) => {
-  expect(parseKeyTransport(text)).toBeTypeOf("string");
+  expect(() => parseKeyTransport(text)).toThrow(RangeError);
 });

@@ -4,12 +4,10 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { TenantId } from "../base/ids.ts";
 import { parseJson } from "../base/json.ts";
 import { utf8Text } from "../base/text-forms.ts";
-import type { StoredRecord } from "../ledger/ports/record.ts";
-import type { FoundRecord } from "../ledger/ports/search.ts";
 import { type Draft, tryDraft } from "../policy/diff/playground.ts";
 import type { PolicyBundle } from "../policy/load/bundle.ts";
 import type { PolicySettings } from "../policy/load/directory.ts";
-import { compareRecorded } from "./replay.ts";
+import { type FoundDecision, RecordedComparing } from "./replay.ts";
 
 /** What the thread needs. */
 export interface Trial {
@@ -22,9 +20,7 @@ export interface Trial {
 
 export interface RecordedSample {
   readonly tenantId: TenantId;
-  readonly found: readonly FoundRecord[];
-  /** The decisions, and the registrations that they relied on. */
-  readonly records: ReadonlyMap<string, StoredRecord | "unknown" | "erased">;
+  readonly decisions: readonly FoundDecision[];
   /** Whether there are more decisions since then. */
   readonly isCut: boolean;
 }
@@ -33,12 +29,8 @@ const { inForce, draft, settings, recorded } = workerData as Trial;
 const bundle = parseJson(utf8Text(inForce)) as PolicyBundle;
 const answer = await tryDraft(bundle, draft, settings, async (engines) => {
   if (recorded === undefined) return {};
-  const { tenantId, found, records, isCut } = recorded;
-  const archive = {
-    search: async () => ({ found, size: 0 }),
-    find: async (_: unknown, id: string) => records.get(id) ?? ("unknown" as const),
-  };
-  const compared = await compareRecorded(archive, [tenantId], 0, engines, () => {});
-  return { recorded: { ...compared, cut: isCut } };
+  const comparing = new RecordedComparing(engines);
+  for (const decision of recorded.decisions) comparing.add(recorded.tenantId, decision);
+  return { recorded: { ...comparing.result(), cut: recorded.isCut } };
 });
 parentPort?.postMessage(answer);

@@ -1,14 +1,13 @@
 /** Tries drafts of policies in a thread, beside the policies in force and recorded decisions. Writes nothing. */
 import { ServiceError } from "../base/errors.ts";
-import type { RecordId, TenantId } from "../base/ids.ts";
+import type { TenantId } from "../base/ids.ts";
 import { inThread } from "../base/thread-call.ts";
 import { type Timers, withTimeLimit } from "../base/timers.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
-import type { StoredRecord } from "../ledger/ports/record.ts";
-import type { FoundRecord, SearchPage, SearchQuery } from "../ledger/ports/search.ts";
+import type { SearchPage, SearchQuery } from "../ledger/ports/search.ts";
 import { everyFound } from "../ledger/search/search-query.ts";
 import type { RecordedSample, Trial } from "./playground-worker.ts";
-import { findDecision } from "./replay.ts";
+import { type FoundDecision, findDecision } from "./replay.ts";
 
 /** Most recorded decisions of one trial, the newest. */
 const maxRecorded = 1_000;
@@ -61,29 +60,20 @@ async function sampleOf(
   { tenantId, fromMs }: RecordedSince,
   signal: AbortSignal,
 ): Promise<RecordedSample> {
-  const records = new Map<string, StoredRecord | "unknown" | "erased">();
-  const noting = {
+  const archive = {
     async search({ tenantId: _, ...query }: SearchQuery) {
       signal.throwIfAborted();
       const page = await source.search(query);
       if (page === undefined) throw new ServiceError("no_route", "there is no such log");
       return page;
     },
-    async find(tenant: TenantId, id: RecordId) {
-      const record = await source.find(tenant, id);
-      records.set(id, record);
-      return record;
-    },
   };
-  const found: FoundRecord[] = [];
-  for await (const one of everyFound(noting, { tenantId, terms: [], fromMs, newest: true })) {
-    if (one.kind === "decision") found.push(one);
-    if (found.length > maxRecorded) break;
-  }
-  const asked = found.slice(0, maxRecorded);
-  for (const { recordId, erased } of asked) {
+  const decisions: FoundDecision[] = [];
+  for await (const one of everyFound(archive, { tenantId, terms: [], fromMs, newest: true })) {
+    if (one.kind !== "decision") continue;
+    if (decisions.length === maxRecorded) return { tenantId, decisions, isCut: true };
     signal.throwIfAborted();
-    if (!erased) await findDecision(noting, tenantId, recordId);
+    decisions.push(one.erased ? "erased" : await findDecision(source, tenantId, one.recordId));
   }
-  return { tenantId, found: asked, records, isCut: found.length > asked.length };
+  return { tenantId, decisions, isCut: false };
 }

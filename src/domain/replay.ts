@@ -96,12 +96,14 @@ export interface RecordedDecision {
   readonly isComplete: boolean;
 }
 
+export type FoundDecision = RecordedDecision | Extract<Irreproducible, "unknown" | "erased" | "not_a_decision">;
+
 /** Finds the decision and what it relied on. Rejects with `store_unavailable` if the archive cannot be read. */
 export async function findDecision(
   archive: Pick<RecordArchive, "find">,
   tenantId: TenantId,
   decisionId: RecordId,
-): Promise<RecordedDecision | Extract<Irreproducible, "unknown" | "erased" | "not_a_decision">> {
+): Promise<FoundDecision> {
   const record = await archive.find(tenantId, decisionId);
   if (typeof record === "string") return record;
   const question = recordedQuery(record);
@@ -228,37 +230,19 @@ export async function compareRecorded(
   archive: Pick<StoreArchive, "search" | "find">,
   tenants: readonly TenantId[],
   fromMs: number,
-  [old, next]: readonly [PolicyEngine, PolicyEngine],
+  engines: readonly [PolicyEngine, PolicyEngine],
   onProgress: (decisions: number) => void,
 ): Promise<RecordedComparison> {
-  const tally = new Tally();
-  let compared = 0;
-  let erased = 0;
-  let notAskable = 0;
-  let notLookedUp = 0;
+  const comparing = new RecordedComparing(engines);
+  let count = 0;
   for (const tenantId of tenants) {
-    for await (const { kind, erased: isErased, recordId } of everyFound(archive, { tenantId, terms: [], fromMs })) {
+    for await (const { kind, erased, recordId } of everyFound(archive, { tenantId, terms: [], fromMs })) {
       if (kind !== "decision") continue;
-      const found = isErased ? "erased" : await findDecision(archive, tenantId, recordId);
-      if (found === "erased") erased += 1;
-      else if (typeof found === "string") notAskable += 1;
-      else if (!found.isComplete && (old.readsRegistered(found.query) || next.readsRegistered(found.query)))
-        notLookedUp += 1;
-      else {
-        compared += 1;
-        const { query, record } = found;
-        const [before, after] = [old.decide(query), next.decide(query)];
-        const difference = differenceOf(before, after);
-        if (difference !== undefined) {
-          const example = { tenant_id: tenantId, decision_id: record.record_id };
-          const answers = { before: answerOf(before), after: answerOf(after) };
-          tally.add({ kind: difference.kind, ...answers, example }, query.claimed.workload.application);
-        }
-      }
-      onProgress(compared + erased + notAskable + notLookedUp);
+      comparing.add(tenantId, erased ? "erased" : await findDecision(archive, tenantId, recordId));
+      onProgress(++count);
     }
   }
-  return { compared, erased, not_askable: notAskable, not_looked_up: notLookedUp, ways: tally.changes() };
+  return comparing.result();
 }
 
 interface Counted {
@@ -267,24 +251,29 @@ interface Counted {
   readonly tenants: Map<TenantId, Map<string | undefined, number>>;
 }
 
-class Tally {
-  readonly #counted = new Map<string, Counted>();
+/** Evaluates decisions with both engines, one by one, and counts the differences. */
+export class RecordedComparing {
+  readonly #engines: readonly [PolicyEngine, PolicyEngine];
+  readonly #counts = { compared: 0, erased: 0, not_askable: 0, not_looked_up: 0 };
+  readonly #ways = new Map<string, Counted>();
 
-  add(change: Counted["change"], application: string): void {
-    const { kind, before, after, example } = change;
-    const key = JSON.stringify([kind, before, after]);
-    const counted: Counted = this.#counted.get(key) ?? { change, count: 0, tenants: new Map() };
-    this.#counted.set(key, counted);
-    counted.count += 1;
-    counted.change = change;
-    const applications = counted.tenants.get(example.tenant_id) ?? new Map<string | undefined, number>();
-    counted.tenants.set(example.tenant_id, applications);
-    const name = applications.has(application) || applications.size < maxApplications ? application : undefined;
-    applications.set(name, (applications.get(name) ?? 0) + 1);
+  constructor(engines: readonly [PolicyEngine, PolicyEngine]) {
+    this.#engines = engines;
   }
 
-  changes(): readonly RecordedChange[] {
-    const changes = [...this.#counted.values()].map(
+  add(tenantId: TenantId, found: FoundDecision): void {
+    if (found === "erased") this.#counts.erased += 1;
+    else if (typeof found === "string") this.#counts.not_askable += 1;
+    else if (!found.isComplete && this.#engines.some((engine) => engine.readsRegistered(found.query)))
+      this.#counts.not_looked_up += 1;
+    else {
+      this.#counts.compared += 1;
+      this.#compare(tenantId, found);
+    }
+  }
+
+  result(): RecordedComparison {
+    const ways = [...this.#ways.values()].map(
       ({ change: { kind, before, after, example }, count, tenants }): RecordedChange => {
         const callers = [...tenants].flatMap(([tenant_id, applications]) =>
           [...applications].map(([application, own]) => ({
@@ -296,6 +285,24 @@ class Tally {
         return { kind, count, before, after, callers: callers.sort((a, b) => b.count - a.count), example };
       },
     );
-    return changes.sort((a, b) => b.count - a.count);
+    return { ...this.#counts, ways: ways.sort((a, b) => b.count - a.count) };
+  }
+
+  #compare(tenantId: TenantId, { query, record }: RecordedDecision): void {
+    const [before, after] = this.#engines.map((engine) => engine.decide(query)) as [PolicyDecision, PolicyDecision];
+    const difference = differenceOf(before, after);
+    if (difference === undefined) return;
+    const example = { tenant_id: tenantId, decision_id: record.record_id };
+    const change = { kind: difference.kind, before: answerOf(before), after: answerOf(after), example };
+    const key = JSON.stringify([change.kind, change.before, change.after]);
+    const counted: Counted = this.#ways.get(key) ?? { change, count: 0, tenants: new Map() };
+    this.#ways.set(key, counted);
+    counted.count += 1;
+    counted.change = change;
+    const applications = counted.tenants.get(tenantId) ?? new Map<string | undefined, number>();
+    counted.tenants.set(tenantId, applications);
+    const { application } = query.claimed.workload;
+    const name = applications.has(application) || applications.size < maxApplications ? application : undefined;
+    applications.set(name, (applications.get(name) ?? 0) + 1);
   }
 }

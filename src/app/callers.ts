@@ -13,23 +13,16 @@ import type { ReplayStore } from "../auth/replay-store.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";
-import { createFairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import { everyTenant, type IssuerEntry } from "../base/issuers.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { ConfigFor } from "../config/config.ts";
-import { claimNamesOf, parseIssuerFile, sessionIssuerOf } from "../config/data-files.ts";
+import { claimNamesOf, parseIssuerFile } from "../config/data-files.ts";
 import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { type FileSource, isNamed, type Machine } from "./followed-files.ts";
-import {
-  createSessionRoute,
-  noSessionRoute,
-  openSessionFiles,
-  type SessionRoute,
-  sessionSlots,
-} from "./session-route.ts";
+import { noSessionRoute, openSessionRoute, type SessionRoute } from "./session-route.ts";
 
 type Config = ConfigFor<"serve">;
 
@@ -55,8 +48,11 @@ export async function openCallers(
   if (unread.length > 0)
     machine.logger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
   const onEvent = reportAuthentication(machine);
-  const files = await openSessionFiles(config, attributes, machine.files, machine.logger);
-  const token = files && { issuer: sessionIssuerOf(config), audience: config.oidcAudience, keys: files.keys };
+  const session = await openSessionRoute(config, attributes, shared, machine, (inbound) =>
+    sessionPeer(inbound, ingressOf(config), sessionRule(config), (remoteAddress) =>
+      onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
+    ),
+  );
   const possession = await proofOfPossessionRule(config, shared, machine);
   const count = (issuers: readonly IssuerEntry[]) =>
     machine.metrics.issuersInForce(issuers.map(({ issuer }) => issuer));
@@ -65,7 +61,7 @@ export async function openCallers(
     count(changed);
   });
   count(issuers);
-  const options = authenticatorOptions(config, issuers, token, attributes, possession);
+  const options = authenticatorOptions(config, issuers, session?.token, attributes, possession);
   const authenticator = createAuthenticator(options, {
     ...machine,
     random: Math.random,
@@ -74,20 +70,7 @@ export async function openCallers(
   });
   return {
     authenticator,
-    session:
-      files === undefined || token === undefined
-        ? noSessionRoute
-        : createSessionRoute({
-            ...machine,
-            ...token,
-            clients: () => files.clients.current,
-            counters: shared,
-            slots: createFairSemaphore(sessionSlots),
-            peerOf: (inbound) =>
-              sessionPeer(inbound, ingressOf(config), sessionRule(config), (remoteAddress) =>
-                onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
-              ),
-          }),
+    session: session?.route ?? noSessionRoute,
     close() {
       authenticator.close();
     },

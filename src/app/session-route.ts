@@ -1,28 +1,22 @@
 /** The session route: client and key files become its methods, gate links and pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
+import type { SessionTokenRule } from "../auth/access-tokens.ts";
 import type { SessionPeer } from "../auth/confirmation.ts";
-import {
-  createSessionTokens,
-  parseSessionKeys,
-  type SessionKeySource,
-  type SessionKeys,
-} from "../auth/session-tokens.ts";
+import { createSessionTokens, parseSessionKeys } from "../auth/session-tokens.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller.ts";
-import type { Clock } from "../base/clock.ts";
-import type { FairSemaphore } from "../base/fair-queue.ts";
-import type { RandomFill } from "../base/ids.ts";
+import { createFairSemaphore } from "../base/fair-queue.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import type { ConfigFor } from "../config/config.ts";
-import { FileSessionClients, parseClientFile, type RegisteredClient } from "../credentials/session-clients.ts";
+import { sessionIssuerOf } from "../config/data-files.ts";
+import { FileSessionClients, parseClientFile } from "../credentials/session-clients.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
-import type { Logger } from "../telemetry/logger.ts";
 import type { GateLink } from "../transport/calls/exchange.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import { noteSessionPeer } from "../transport/gate/chain.ts";
 import type { Page } from "../transport/rest/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
-import { type FileSource, type Followed, isNamed } from "./followed-files.ts";
+import { isNamed, type Machine } from "./followed-files.ts";
 
 /** What the session route adds to a server; empty without one. */
 export interface SessionRoute {
@@ -36,23 +30,23 @@ export interface SessionRoute {
 export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: new Map(), pages: [] };
 
 /** Concurrent secret checks, which use up to 64 MiB each, and waiting calls: of one party, and in total. */
-export const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
-
-interface SessionFiles {
-  readonly clients: Followed<readonly RegisteredClient[]>;
-  readonly keys: Followed<SessionKeys>;
-}
+const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
 
 /** Most names in one log line. */
 const maximumLogged = 32;
 
-/** Watches the files; undefined without settings. Rejects, naming the setting, if one is invalid. */
-export async function openSessionFiles(
+/**
+ * Watches the files; undefined without settings. Rejects, naming the setting, if one is invalid.
+ *
+ * @returns the route, and the rule for its tokens
+ */
+export async function openSessionRoute(
   config: ConfigFor<"serve">,
   declared: DeclaredAttributes,
-  files: FileSource,
-  logger: Pick<Logger, "warn">,
-): Promise<SessionFiles | undefined> {
+  counters: PortionCounters,
+  { files, logger, clock, random }: Machine,
+  peerOf: (inbound: InboundRequest) => SessionPeer,
+): Promise<{ readonly route: SessionRoute; readonly token: SessionTokenRule } | undefined> {
   if (!isNamed("session_clients", config) || !isNamed("session_key", config)) return undefined;
   const parse = ([text = ""]: readonly string[]) => {
     const clients = parseClientFile(text, declared.current);
@@ -64,48 +58,30 @@ export async function openSessionFiles(
     if (unread.length > 0) logger.warn(said, "SVC_SESSION_CLIENTS has undeclared attributes");
     return clients;
   };
-  return {
-    clients: await files.follow("session_clients", {
-      parse,
-      describe: ({ length }) => ({ clients: String(length) }),
-    }),
-    keys: await files.follow("session_key", {
-      parse: ([text = ""]) => parseSessionKeys(text),
-      describe: ({ signing }) => ({ signing_key: signing.kid }),
-    }),
-  };
-}
-
-interface SessionRouteOptions {
-  /** `iss` and `aud` of the tokens. */
-  readonly issuer: string;
-  readonly audience: string;
-  readonly clients: () => readonly RegisteredClient[];
-  readonly keys: SessionKeySource;
-  readonly counters: PortionCounters;
-  readonly peerOf: (inbound: InboundRequest) => SessionPeer;
-  /** Limits concurrent secret checks. */
-  readonly slots: FairSemaphore;
-  readonly clock: Clock;
-  readonly random: RandomFill;
-}
-
-export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
-  const { clients, keys, counters, peerOf, slots, clock } = options;
+  const clients = await files.follow("session_clients", {
+    parse,
+    describe: ({ length }) => ({ clients: String(length) }),
+  });
+  const keys = await files.follow("session_key", {
+    parse: ([text = ""]) => parseSessionKeys(text),
+    describe: ({ signing }) => ({ signing_key: signing.kid }),
+  });
+  const token = { issuer: sessionIssuerOf(config), audience: config.oidcAudience, keys };
   const sessions = createSessions({
-    clients: new FileSessionClients(clients),
+    clients: new FileSessionClients(() => clients.current),
     counters,
-    signer: createSessionTokens(options),
-    slots,
+    signer: createSessionTokens({ ...token, clock, random }),
+    slots: createFairSemaphore(sessionSlots),
     clock,
   });
   const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);
   const link = noteSessionPeer(peerOf);
-  return {
+  const route = {
     methods,
     withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, [link]])),
     pages: [keySetPage(() => keys.current.published)],
   };
+  return { route, token };
 }
 
 /** Path of the public keys of session tokens, for services that verify them. */

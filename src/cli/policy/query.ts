@@ -1,6 +1,7 @@
 /** The question for `policy explain`: a file, or options. */
 
 import { readFile } from "node:fs/promises";
+import { Option } from "commander";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller.ts";
 import { isObject, type JsonObject, orUndefined, parseJson } from "../../base/json.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
@@ -15,7 +16,9 @@ import type { Values } from "../frame/command.ts";
 
 /** Inputs that have an option. */
 const inputOptions = inputCatalogue({}).inputs.flatMap(({ option, ...input }) =>
-  option === undefined ? [] : [{ ...input, flag: option[0], says: option[1], option: nameOf(option[0]) }],
+  option === undefined
+    ? []
+    : [{ ...input, flag: option[0], says: option[1], option: new Option(option[0]).attributeName() }],
 );
 
 /** Options that describe the question. */
@@ -32,11 +35,6 @@ export const queryFlags = {
   "--property <name=value...>": "properties of whom it asks for",
   "--understood <id...>": "obligations that the request lists as understood",
 } as const;
-
-/** Name of an option's value, as Commander makes it of its flag. */
-function nameOf(flag: string): string {
-  return flag.replace(/^--| .*$/g, "").replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
-}
 
 type QueryOptions = Values<typeof queryFlags> & { readonly tenant?: string };
 

@@ -194,8 +194,9 @@ export function watchKeyFiles(
     return path === undefined ? [] : [{ name: settings[key].name, path }];
   });
   metrics.watchKeyFiles(async () => {
-    const times = await Promise.all(files.map(async ({ name, path }) => [name, await writtenAtMs(path)] as const));
-    return new Map(times.flatMap(([name, time]) => (time === undefined ? [] : [[name, time]])));
+    // A file may be absent, or not accessible.
+    const states = await Promise.all(files.map(({ path }) => stat(path).catch(() => undefined)));
+    return new Map(states.flatMap((state, at) => (state ? [[files[at]?.name ?? "", state.mtimeMs] as const] : [])));
   });
 }
 
@@ -206,15 +207,6 @@ export function validityOf(pem: string): Validity {
     notBeforeMs: Math.max(...certificates.map(({ validFromDate }) => validFromDate.getTime())),
     notAfterMs: Math.min(...certificates.map(({ validToDate }) => validToDate.getTime())),
   };
-}
-
-/** Undefined if the file is absent or not accessible. */
-async function writtenAtMs(path: string): Promise<number | undefined> {
-  try {
-    return (await stat(path)).mtimeMs;
-  } catch {
-    return undefined;
-  }
 }
 
 // Certificates of the listeners, reloaded from their files.

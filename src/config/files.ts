@@ -1,5 +1,6 @@
 /** Checks the files and directories that settings name: that they exist and have valid content. */
-import { createPrivateKey, X509Certificate } from "node:crypto";
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { orUndefined } from "../base/json.ts";
 import { codeText, NotRegularFileError } from "../files/file-system.ts";
 import { filesOf, parseIssuerFile, parseQuotaFile, parseSignInFile } from "./data-files.ts";
 import type { Config, Key } from "./settings.ts";
@@ -133,22 +134,12 @@ function certificatesProblem(pem: string): string | undefined {
 
 /** The first certificate of the file; undefined without one, which another rule reports. */
 function readCertificate(path: string, files: Files): X509Certificate | undefined {
-  let pem: string;
-  try {
-    pem = files.readText(path);
-  } catch {
-    return undefined;
-  }
-  const [first] = pem.match(pemCertificate) ?? [];
+  const [first] = orUndefined(() => files.readText(path))?.match(pemCertificate) ?? [];
   return first === undefined ? undefined : parseCertificate(first);
 }
 
 function parseCertificate(pem: string): X509Certificate | undefined {
-  try {
-    return new X509Certificate(pem);
-  } catch {
-    return undefined;
-  }
+  return orUndefined(() => new X509Certificate(pem));
 }
 
 /** Throws if a file of credentials cannot be read, or may be written by anybody. */
@@ -168,12 +159,8 @@ function messageOf(text: string, parse: (text: string) => unknown): string | und
   }
 }
 
-function parseKey(pem: string) {
-  try {
-    return createPrivateKey(pem);
-  } catch {
-    return undefined;
-  }
+function parseKey(pem: string): KeyObject | undefined {
+  return orUndefined(() => createPrivateKey(pem));
 }
 
 // Permissions of files that must stay secret.
@@ -184,21 +171,11 @@ interface FilePermissions {
   permissions(path: string): number | undefined;
 }
 
-interface SecretFile {
-  readonly key: Key;
-  /** Whether the service's own commands write it: then it has no reason for another mode than theirs. */
-  readonly isOurs: boolean;
-}
-
-const secretFiles: readonly SecretFile[] = [
-  { key: "ledgerKey", isOurs: true },
-  { key: "opsCredentials", isOurs: true },
-  { key: "sessionClients", isOurs: true },
-  { key: "tlsKey", isOurs: false },
-  { key: "opsTlsKey", isOurs: false },
-  { key: "storePasswordFile", isOurs: false },
-  { key: "sessionKey", isOurs: false },
-  { key: "dpopNonceKey", isOurs: false },
+/** Files that the service's own commands write: they have no reason for another mode than theirs. */
+const ownSecrets: readonly Key[] = ["ledgerKey", "opsCredentials", "sessionClients"];
+const secrets: readonly Key[] = [
+  ...ownSecrets,
+  ...(["tlsKey", "opsTlsKey", "storePasswordFile", "sessionKey", "dpopNonceKey"] as const),
 ];
 
 /**
@@ -227,21 +204,13 @@ export function openSecretFiles(
   files: FilePermissions,
   has: (key: Key) => boolean = (key) => Object.hasOwn(config, key),
 ): readonly OpenSecretFile[] {
-  return secretFiles.flatMap(({ key, isOurs }) => {
+  return secrets.flatMap((key) => {
     const path = has(key) ? config[key] : undefined;
-    const permissions = typeof path === "string" ? permissionsOf(path, files) : undefined;
+    // An absent file cannot be read by others; whether it must exist is another rule.
+    const permissions = typeof path === "string" ? orUndefined(() => files.permissions(path)) : undefined;
     if (permissions === undefined || (permissions & tooOpen) === 0) return [];
     const mode = permissions.toString(8).padStart(4, "0");
     const message = `is a file of mode ${mode}: others may not read it, and only its owner may write it (0600, or 0640 for a group that reads it)`;
-    return [{ key, message, refused: isOurs || (permissions & writableByAnybody) !== 0 }];
+    return [{ key, message, refused: ownSecrets.includes(key) || (permissions & writableByAnybody) !== 0 }];
   });
-}
-
-/** An absent file cannot be read by others; whether it must exist is another rule. */
-function permissionsOf(path: string, files: FilePermissions): number | undefined {
-  try {
-    return files.permissions(path);
-  } catch {
-    return undefined;
-  }
 }

@@ -4,9 +4,12 @@
  * https://opentelemetry.io/docs/specs/otel/protocol/exporter/). An invalid value is ignored with a warning, an empty
  * one silently. Settings that would expose credentials are refused, as everywhere.
  */
+import * as v from "valibot";
+import { orUndefined } from "../base/json.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import type { Environment } from "./config.ts";
 import type { Files } from "./files.ts";
+import { read as parse, parsed, type Schema } from "./schema.ts";
 
 /** The settings, if tracing is on; and the ignored values, as "NAME: …". */
 export type TracingRead =
@@ -19,13 +22,14 @@ export type TracingRead =
  */
 export function readTracing(env: Environment, files: Pick<Files, "readText">): TracingRead {
   const read = new Variables(env);
-  if (read.flag("OTEL_SDK_DISABLED")) return { tracing: undefined, warnings: read.warnings };
-  const exporter = read.word("OTEL_TRACES_EXPORTER", ["otlp", "none"]);
-  const url = endpointOf(read);
-  if (exporter === "none" || (exporter === undefined && url === undefined))
+  if (read.value("OTEL_SDK_DISABLED", word(["true", "false"], "true or false")) === "true")
+    return { tracing: undefined, warnings: read.warnings };
+  const exporter = read.value("OTEL_TRACES_EXPORTER", word(["otlp", "none"]));
+  const endpoint = endpointOf(read);
+  if (exporter === "none" || (exporter === undefined && endpoint === undefined))
     return { tracing: undefined, warnings: read.warnings };
   const tls = tlsOf(read, files);
-  const tracing = settingsOf(read, url ?? new URL(defaultEndpoint), tls);
+  const tracing = settingsOf(read, endpoint ?? new URL(defaultEndpoint), tls);
   const problems = [...read.problems, ...leaks(new URL(tracing.url), tracing.headers, read)];
   const [first, ...rest] = problems;
   return first === undefined ? { tracing, warnings: read.warnings } : { problems: [first, ...rest] };
@@ -42,20 +46,20 @@ const mostSpans = 65_536;
 
 function settingsOf(
   read: Variables,
-  url: URL,
+  endpoint: URL,
   tls: { readonly ca?: string; readonly cert?: string; readonly key?: string },
 ) {
-  read.ofExporter("PROTOCOL", (name) => read.word(name, ["http/protobuf"]));
-  const sampler = read.word("OTEL_TRACES_SAMPLER", samplers) ?? "parentbased_always_on";
-  const ratio = read.number("OTEL_TRACES_SAMPLER_ARG", 0, 1);
-  const maxSpans = read.integer("OTEL_BSP_MAX_QUEUE_SIZE", 1, mostSpans) ?? 2048;
+  read.ofExporter("PROTOCOL", (name) => read.value(name, word(["http/protobuf"])));
+  const sampler = read.value("OTEL_TRACES_SAMPLER", word(samplers)) ?? "parentbased_always_on";
+  const ratio = read.value("OTEL_TRACES_SAMPLER_ARG", number(0, 1));
+  const maxSpans = read.value("OTEL_BSP_MAX_QUEUE_SIZE", integer(1, mostSpans)) ?? 2048;
   const serviceName = read.text("OTEL_SERVICE_NAME");
   return {
-    url: url.href,
+    url: endpoint.href,
     headers: { ...read.pairs(`${exporterPrefix}HEADERS`), ...read.pairs(`${exporterPrefix}TRACES_HEADERS`) },
-    timeoutMs: read.ofExporter("TIMEOUT", (name) => read.integer(name, 1, 600_000)) ?? 10_000,
+    timeoutMs: read.ofExporter("TIMEOUT", (name) => read.value(name, integer(1, 600_000))) ?? 10_000,
     compression:
-      read.ofExporter("COMPRESSION", (name) => read.word(name, ["gzip", "none"] as const)) ?? ("none" as const),
+      read.ofExporter("COMPRESSION", (name) => read.value(name, word(["gzip", "none"]))) ?? ("none" as const),
     tls,
     resource: {
       ...resourceOf(read),
@@ -68,18 +72,18 @@ function settingsOf(
     readsContext: readsContext(read),
     queue: {
       maxSpans,
-      maxBatchSpans: Math.min(maxSpans, read.integer("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 1, mostSpans) ?? 512),
-      delayMs: read.integer("OTEL_BSP_SCHEDULE_DELAY", 0, 600_000) ?? 5000,
-      exportTimeoutMs: read.integer("OTEL_BSP_EXPORT_TIMEOUT", 1, 600_000) ?? 30_000,
+      maxBatchSpans: Math.min(maxSpans, read.value("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", integer(1, mostSpans)) ?? 512),
+      delayMs: read.value("OTEL_BSP_SCHEDULE_DELAY", integer(0, 600_000)) ?? 5000,
+      exportTimeoutMs: read.value("OTEL_BSP_EXPORT_TIMEOUT", integer(1, 600_000)) ?? 30_000,
     },
   };
 }
 
 /** The URL for traces; the one for all signals gets their path appended. */
 function endpointOf(read: Variables): URL | undefined {
-  const own = read.url(`${exporterPrefix}TRACES_ENDPOINT`);
+  const own = read.value(`${exporterPrefix}TRACES_ENDPOINT`, url);
   if (own !== undefined) return own;
-  const common = read.url(`${exporterPrefix}ENDPOINT`);
+  const common = read.value(`${exporterPrefix}ENDPOINT`, url);
   if (common !== undefined) common.pathname += common.pathname.endsWith("/") ? "v1/traces" : "/v1/traces";
   return common;
 }
@@ -147,42 +151,18 @@ class Variables {
   }
 
   /** A variable for the exporter of traces, or else the one for all exporters. */
-  ofExporter<T>(suffix: string, parse: (name: string) => T | undefined): T | undefined {
-    return parse(`${exporterPrefix}TRACES_${suffix}`) ?? parse(exporterPrefix + suffix);
+  ofExporter<T>(suffix: string, look: (name: string) => T | undefined): T | undefined {
+    return look(`${exporterPrefix}TRACES_${suffix}`) ?? look(exporterPrefix + suffix);
   }
 
-  flag(name: string): boolean {
-    return (
-      this.#parsed(name, "true or false", (text) => {
-        const word = text.toLowerCase();
-        return word === "true" || (word === "false" ? false : undefined);
-      }) === true
-    );
-  }
-
-  word<Word extends string>(name: string, words: readonly Word[]): Word | undefined {
-    return this.#parsed(name, words.join(", "), (text) => words.find((word) => word === text.toLowerCase()));
-  }
-
-  number(name: string, least: number, most: number): number | undefined {
-    return this.#parsed(name, `a number from ${least} to ${most}`, (text) => {
-      const value = Number(text);
-      return value >= least && value <= most ? value : undefined;
-    });
-  }
-
-  integer(name: string, least: number, most: number): number | undefined {
-    return this.#parsed(name, `a whole number from ${least} to ${most}`, (text) => {
-      const value = Number(text);
-      return Number.isInteger(value) && value >= least && value <= most ? value : undefined;
-    });
-  }
-
-  url(name: string): URL | undefined {
-    return this.#parsed(name, "a URL of http or https", (text) => {
-      const url = URL.parse(text);
-      return url !== null && /^https?:$/.test(url.protocol) ? url : undefined;
-    });
+  /** Undefined, after a warning, if it is invalid. */
+  value<T>(name: string, schema: Schema<T>): T | undefined {
+    const text = this.text(name);
+    const result = text === undefined ? undefined : parse(schema, text);
+    if (result === undefined) return undefined;
+    if ("value" in result) return result.value;
+    this.warnings.push(`${name}: ${result.problem}; it is ignored`);
+    return undefined;
   }
 
   /** Comma-separated `key=value` pairs, the values percent-encoded (W3C Baggage §3.2.1). Invalid ones are omitted. */
@@ -192,30 +172,38 @@ class Variables {
       const [, key, value = ""] =
         /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,255})\s*=\s*([\x21-\x7e\s]*?)\s*$/.exec(item) ?? [];
       const decoded = key === undefined ? undefined : decode(value);
-      if (key === undefined || decoded === undefined) this.#warn(name, "comma-separated key=value pairs");
+      if (key === undefined || decoded === undefined)
+        this.warnings.push(`${name}: must be comma-separated key=value pairs; it is ignored`);
       else pairs[key] = decoded;
     }
     return pairs;
-  }
-
-  #parsed<T>(name: string, wanted: string, parse: (text: string) => T | undefined): T | undefined {
-    const text = this.text(name);
-    const value = text === undefined ? undefined : parse(text);
-    if (text !== undefined && value === undefined) this.#warn(name, wanted);
-    return value;
-  }
-
-  #warn(name: string, wanted: string): void {
-    this.warnings.push(`${name}: must be ${wanted}; it is ignored`);
   }
 }
 
 /** Undefined if it is not percent-encoded, or contains characters that no header may have. */
 function decode(value: string): string | undefined {
-  try {
-    const text = decodeURIComponent(value);
-    return /^[\x20-\x7e\u0080-\u{10ffff}]*$/u.test(text) ? text : undefined;
-  } catch {
-    return undefined;
-  }
+  const text = orUndefined(() => decodeURIComponent(value));
+  return text !== undefined && /^[\x20-\x7e\u0080-\u{10ffff}]*$/u.test(text) ? text : undefined;
 }
+
+function word<const Word extends string>(words: readonly Word[], rule = words.join(", ")) {
+  return v.pipe(v.string(), v.toLowerCase(), v.picklist(words, `must be ${rule}`));
+}
+
+function number(least: number, most: number) {
+  const isWithin = (value: number) => value >= least && value <= most;
+  return v.pipe(v.string(), v.transform(Number), v.check(isWithin, `must be a number from ${least} to ${most}`));
+}
+
+function integer(least: number, most: number) {
+  const isWithin = (value: number) => Number.isInteger(value) && value >= least && value <= most;
+  return v.pipe(v.string(), v.transform(Number), v.check(isWithin, `must be a whole number from ${least} to ${most}`));
+}
+
+const url = v.pipe(
+  v.string(),
+  parsed((text) => {
+    const found = URL.parse(text);
+    return found !== null && /^https?:$/.test(found.protocol) ? found : undefined;
+  }, "must be a URL of http or https"),
+);

@@ -6,7 +6,7 @@
 
 import canonicalize from "canonicalize";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { isObject, type JsonObject, objectOf, parseJson } from "../../base/json.ts";
+import { isObject, type JsonObject, objectOf, orUndefined, parseJson } from "../../base/json.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { placed, valueIn } from "../check/question.ts";
 import { usualText } from "../check/terms.ts";
@@ -323,9 +323,5 @@ export function parseAnswer(line: string): ProverAnswer | undefined {
 
 /** An empty object for any other line. */
 function parseObject(line: string): JsonObject {
-  try {
-    return objectOf(parseJson(line));
-  } catch {
-    return {};
-  }
+  return objectOf(orUndefined(() => parseJson(line)));
 }

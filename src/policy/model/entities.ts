@@ -22,12 +22,17 @@ export interface DeclaredEntities {
   readonly references: Readonly<Partial<Record<ReferenceKind, string>>>;
 }
 
-type ValueType =
-  | { readonly kind: "text" | "whole_number" | "yes_no" }
-  | { readonly kind: "extension"; readonly constructor: string }
-  | { readonly kind: "entity"; readonly type: string }
-  | { readonly kind: "set"; readonly of: ValueType }
-  | { readonly kind: "record"; readonly members: Members };
+/** A type as Cedar resolves it; common types are replaced by what they stand for. */
+interface ValueType {
+  /** `String`, `Long`, `Bool`, `Set`, `Record`, `Entity`, or an extension such as `decimal`. */
+  readonly type: string;
+  /** Full name, of an entity's type. */
+  readonly name?: string | undefined;
+  /** Of a set. */
+  readonly element?: ValueType | undefined;
+  /** Of a record. */
+  readonly members: Members;
+}
 
 /** Members of a record or an entity, by name. */
 type Members = ReadonlyMap<string, { readonly type: ValueType; readonly required: boolean }>;
@@ -104,7 +109,6 @@ function schemaProblem(file: string, text: string, { message, help, sourceLocati
   };
 }
 
-/** Types in Cedar's resolved form. */
 interface RawType {
   readonly type: string;
   readonly name?: string;
@@ -120,40 +124,24 @@ interface RawEntityType {
 type CommonTypes = Readonly<Record<string, unknown>>;
 
 function entityTypeOf(raw: RawEntityType, namespace: string, common: CommonTypes): EntityType {
-  const shape = raw.shape === undefined ? undefined : valueTypeOf(raw.shape, namespace, common);
   return {
-    members: shape?.kind === "record" ? shape.members : new Map(),
+    members: raw.shape === undefined ? new Map() : valueTypeOf(raw.shape, namespace, common).members,
     parents: new Set(raw.memberOfTypes),
     ...(raw.tags !== undefined && { tags: valueTypeOf(raw.tags, namespace, common) }),
     ...(raw.enum !== undefined && { ids: new Set(raw.enum) }),
   };
 }
 
-const plainTypes: Readonly<Record<string, ValueType>> = {
-  String: { kind: "text" },
-  Long: { kind: "whole_number" },
-  Bool: { kind: "yes_no" },
-  Boolean: { kind: "yes_no" },
-  decimal: { kind: "extension", constructor: "decimal" },
-  ipaddr: { kind: "extension", constructor: "ip" },
-  datetime: { kind: "extension", constructor: "datetime" },
-  duration: { kind: "extension", constructor: "duration" },
-};
-
 /** Cedar refuses recursive common types. */
 function valueTypeOf(raw: RawType, namespace: string, common: CommonTypes): ValueType {
   const within = (type: RawType) => valueTypeOf(type, namespace, common);
-  if (raw.type === "Set") return { kind: "set", of: within(raw.element as RawType) };
-  if (raw.type === "Entity") return { kind: "entity", type: raw.name as string };
-  if (raw.type === "Record") {
-    const members = Object.entries(raw.attributes ?? {}).map(
-      ([name, type]) => [name, { type: within(type), required: type.required !== false }] as const,
-    );
-    return { kind: "record", members: new Map(members) };
-  }
-  const name = (raw.type === "Extension" ? raw.name : raw.type.replace(/^__cedar::/, "")) as string;
-  const plain = Object.hasOwn(plainTypes, name) ? plainTypes[name] : undefined;
-  return plain ?? within(common[name.slice(`${namespace}::`.length)] as RawType);
+  const type = (raw.type === "Extension" ? raw.name : raw.type.replace(/^__cedar::/, "")) as string;
+  const own = type.startsWith(`${namespace}::`) ? common[type.slice(`${namespace}::`.length)] : undefined;
+  if (own !== undefined) return within(own as RawType);
+  const members = Object.entries(raw.attributes ?? {}).map(
+    ([name, member]) => [name, { type: within(member), required: member.required !== false }] as const,
+  );
+  return { type, name: raw.name, element: raw.element && within(raw.element), members: new Map(members) };
 }
 
 // Reads values of entities by the types of the schema, and writes them with explicit types, because Cedar evaluates
@@ -187,30 +175,32 @@ export interface ReadingNotes {
 
 /** Converts the value to explicit form. Throws a WrongValue. */
 export function readValue(type: ValueType, value: unknown, what: string, notes: ReadingNotes): CedarValueJson {
-  switch (type.kind) {
-    case "text":
+  switch (type.type) {
+    case "String":
       return readText(value, what);
-    case "yes_no":
+    case "Bool":
       if (typeof value !== "boolean") throw new WrongValue(`${what} must be true or false`);
       return value;
-    case "whole_number":
+    case "Long":
       if (!Number.isSafeInteger(value)) throw new WrongValue(`${what} must be a whole number within ±(2^53 − 1)`);
       return (value as number) + 0;
-    case "set":
+    case "Set":
       if (!Array.isArray(value)) throw new WrongValue(`${what} must be a list`);
-      return value.map((item) => readValue(type.of, item, `an item of ${what}`, notes));
-    case "record":
+      return value.map((item) => readValue(type.element as ValueType, item, `an item of ${what}`, notes));
+    case "Record":
       if (!isObject(value)) throw new WrongValue(`${what} must be an object`);
       return readMembers(type.members, value, what, notes);
-    case "entity": {
+    case "Entity": {
       const [of, id] = readUid(value, what, notes);
-      if (of !== type.type) throw new WrongValue(`${what} must be of type ${type.type}, and is of ${of}`);
+      if (of !== type.name) throw new WrongValue(`${what} must be of type ${type.name}, and is of ${of}`);
       notes.references.push([of, id]);
       return { __entity: { type: of, id } };
     }
-    case "extension":
+    default: {
       notes.hasExtensions = true;
-      return { __extn: { fn: type.constructor, arg: readExtension(type.constructor, value, what, notes) } };
+      const fn = type.type === "ipaddr" ? "ip" : type.type;
+      return { __extn: { fn, arg: readExtension(fn, value, what, notes) } };
+    }
   }
 }
 
@@ -324,10 +314,9 @@ export function labelSummaries(schema: EntitySchema, labelType: string): readonl
   return members.flatMap(([of, { type }]) => kindsOf(type).map((kind) => ({ name: `${kind}_${of}`, of, kind })));
 }
 
-function kindsOf(type: ValueType): readonly LabelSummary["kind"][] {
-  if (type.kind === "whole_number") return ["max", "min"];
-  const isText = type.kind === "text" || (type.kind === "set" && type.of.kind === "text");
-  return isText ? ["all"] : [];
+function kindsOf({ type, element }: ValueType): readonly LabelSummary["kind"][] {
+  if (type === "Long") return ["max", "min"];
+  return type === "String" || element?.type === "String" ? ["all"] : [];
 }
 
 /** Parts of the schema that references add. Empty if there are none. */

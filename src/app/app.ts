@@ -77,8 +77,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   const readiness = () => runChecks(checks, timers);
   const { admission, explorerToken } = overrides;
   const publicSide = await createPublicSide(config, machine, {
-    ...{ policy, ledger, callers, readiness, admission, explorerToken },
-    quotas: quotas?.quotas,
+    ...{ policy, ledger, callers, readiness, quotas, admission, explorerToken },
   });
   const { server } = publicSide;
   const ops = await createOperatorSide(config, machine, {
@@ -101,7 +100,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
       await policy.stop();
       const clean = await publicSide.close(config.shutdownGraceMs);
       await ops.close();
-      callers.close();
+      authenticator.close();
       files.close();
       await quotas?.close();
       await ledger.close();

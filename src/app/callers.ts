@@ -29,8 +29,6 @@ type Config = ConfigFor<"serve">;
 export interface Callers {
   readonly authenticator: Authenticator;
   readonly session: SessionRoute;
-  /** Stops background work. */
-  close(): void;
 }
 
 /**
@@ -68,13 +66,7 @@ export async function openCallers(
     readFile: (path) => readFile(path, "utf8"),
     onEvent,
   });
-  return {
-    authenticator,
-    session: session?.route ?? noSessionRoute,
-    close() {
-      authenticator.close();
-    },
-  };
+  return { authenticator, session: session?.route ?? noSessionRoute };
 }
 
 function authenticatorOptions(

@@ -211,27 +211,22 @@ export function validityOf(pem: string): Validity {
 
 // Certificates of the listeners, reloaded from their files.
 
-/** The listener. */
-type TlsOwner = "tls" | "ops_tls";
-
-/** Watched TLS files of a listener; absent if it is plaintext. `onChange` puts them in force, and must not throw. */
+/**
+ * Watched TLS files of a listener; absent if it is plaintext. At startup a certificate outside its validity period is
+ * accepted, because the machine's clock may be wrong. As a replacement for a working one it is refused as a mistake.
+ *
+ * @param onChange puts them in force, and must not throw
+ */
 export async function followTls(
-  owner: TlsOwner,
+  owner: "tls" | "ops_tls",
   config: ServeConfig,
   { files, clock }: Pick<Machine, "files" | "clock">,
   onChange: (tls: TlsFiles) => void = () => {},
 ): Promise<Followed<TlsFiles> | undefined> {
   if (!isNamed(owner, config)) return undefined;
-  return files.follow(owner, { ...tlsContent(clock), onChange });
-}
-
-/**
- * At startup a certificate outside its validity period is accepted, because the machine's clock may be wrong. As a
- * replacement for a working one it is refused as a mistake.
- */
-function tlsContent(clock: Clock): Omit<FollowedOptions<TlsFiles>, "onChange"> {
-  return {
-    parse([cert = "", key = "", clientCa], current) {
+  return files.follow(owner, {
+    onChange,
+    parse([cert = "", key = "", clientCa], current): TlsFiles {
       const tls: TlsFiles = { cert, key, clientCa };
       createSecureContext(contextOptions(tls));
       if (current === undefined) return tls;
@@ -246,5 +241,5 @@ function tlsContent(clock: Clock): Omit<FollowedOptions<TlsFiles>, "onChange"> {
       const { fingerprint256, validToDate } = new X509Certificate(cert);
       return { certificate_sha256: fingerprint256, not_after: validToDate.toISOString() };
     },
-  };
+  });
 }

@@ -8,7 +8,7 @@ import type { ServiceLedger } from "../ledger/append/ledger.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import { compileInTurns } from "../policy/engine/engine.ts";
 import { PolicyHolder } from "../policy/engine/holder.ts";
-import { PolicyReloader, type PolicyStatus, type ReloadEvent } from "../policy/engine/reloader.ts";
+import { PolicyReloader, type ReloadEvent } from "../policy/engine/reloader.ts";
 import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem, sortProblems } from "../policy/model/problem.ts";
 import { authConfigurations } from "./callers.ts";
@@ -119,31 +119,18 @@ export function livePlatform(
   policy: PolicyReloader,
   ledger: Pick<ServiceLedger, "writable">,
 ): LivePlatform {
-  let newest: PolicyFacts | undefined;
+  let current: DomainStatus = { configured: true, reason: "" };
   return {
     authMode: config.authMode,
     authConfiguration: authConfigurations(config, authenticator),
     policy() {
-      newest = policyFacts(policy, newest);
-      return newest.status;
+      const { newest } = policy.status;
+      const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
+      const reason = `Policy revision ${policy.engine.revision} is in force${more}.`;
+      if (current.reason !== reason) current = { configured: true, reason };
+      return current;
     },
     ledger: () => (ledger.writable ? writable : notWritable),
     managedKeyPatterns: config.keyReferences.length,
   };
-}
-
-interface PolicyFacts {
-  readonly revision: string;
-  readonly newest: PolicyStatus["newest"];
-  readonly status: DomainStatus;
-}
-
-/** Returns `known` if it is still true. */
-function policyFacts({ engine, status }: PolicyReloader, known: PolicyFacts | undefined): PolicyFacts {
-  const { revision } = engine;
-  const { newest } = status;
-  if (known?.revision === revision && known.newest === newest) return known;
-  const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
-  const reason = `Policy revision ${revision} is in force${more}.`;
-  return { revision, newest, status: { configured: true, reason } };
 }

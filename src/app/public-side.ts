@@ -183,22 +183,15 @@ function denialCounter(
 
 // Quotas of tenants: the file that a setting names, and the counters that all replicas share.
 
-interface OpenedQuotas {
-  readonly quotas: Quotas;
-  /** Returns the unused portions. */
-  close(): Promise<void>;
-}
-
 /** Undefined without a setting. Rejects, naming the setting, if the file is invalid. */
 export async function openQuotas(
   config: ServeConfig,
   counters: PortionCounters,
   { clock, timers, metrics, files }: Machine,
-): Promise<OpenedQuotas | undefined> {
+): Promise<Quotas | undefined> {
   if (!isNamed("quotas", config)) return undefined;
   const file = await files.follow("quotas", { parse: ([text = ""]) => parseQuotaFile(text) });
-  const quotas = new Quotas({ table: () => file.current, counters, clock, timers, onEvent: metrics.quotaEvent });
-  return { quotas, close: () => quotas.close() };
+  return new Quotas({ table: () => file.current, counters, clock, timers, onEvent: metrics.quotaEvent });
 }
 
 /** The quotas that calls of each method use. Only calls that change something are recorded. */

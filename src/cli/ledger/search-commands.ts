@@ -73,10 +73,8 @@ export const ledgerSearchCommand = command({
       if (page.ambiguous !== undefined)
         throw searchRefusal([`several records have an id that begins with ${page.ambiguous}`]);
       if (csv === true) return { text: csvOf(page) };
-      return answer(page, await emptyLine(archive, query, page), {
-        tenantId,
-        records: records === true ? await recordsOf(archive, tenantId, page.found) : [],
-      });
+      const shown = records === true ? await recordsOf(archive, tenantId, page.found) : [];
+      return answer(page, await emptyLine(archive, query, page), tenantId, shown);
     });
   },
 });
@@ -100,13 +98,13 @@ function csvOf({ found, counted }: SearchPage): string {
   return csvText(rowColumns, found.map(rowOf));
 }
 
-interface Told {
-  readonly tenantId: TenantId;
-  /** In the order of what was found; empty if they are not asked for. */
-  readonly records: readonly (StoredRecord | undefined)[];
-}
-
-function answer(page: SearchPage, none: string | undefined, { tenantId, records }: Told): Answer {
+/** @param records in the order of what was found; empty if they are not asked for */
+function answer(
+  page: SearchPage,
+  none: string | undefined,
+  tenantId: TenantId,
+  records: readonly (StoredRecord | undefined)[],
+): Answer {
   const { found, counted, next } = page;
   const members = pageMembers(page);
   const withRecords = members.found.map((row, at) => ({ ...row, ...(records[at] && { record: records[at] }) }));

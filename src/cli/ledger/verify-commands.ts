@@ -60,7 +60,7 @@ export const ledgerVerifyCommand = command({
     return withArchive(context, async ({ archive }) => {
       const logs = await logsOf(archive, options.tenant);
       const earlier = readEarlier(options.against ?? [], logs, await archive.signingKeys(), trust);
-      return verify({ archive, logs, earlier }, options.tenant, terminal);
+      return verify(archive, logs, earlier, options.tenant, terminal);
     });
   },
 });
@@ -88,15 +88,10 @@ function readEarlier(
   }
 }
 
-/** What is verified. */
-interface Verified {
-  readonly archive: StoreArchive;
-  readonly logs: readonly LogState[];
-  readonly earlier: readonly EarlierState[];
-}
-
 async function verify(
-  { archive, logs, earlier }: Verified,
+  archive: StoreArchive,
+  logs: readonly LogState[],
+  earlier: readonly EarlierState[],
   tenant: string | undefined,
   terminal: Terminal,
 ): Promise<Answer> {

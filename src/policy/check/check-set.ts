@@ -1,20 +1,14 @@
 /** Checks the policies of one set: each by itself, their ids, their types. */
-import type {
-  DetailedError,
-  Effect,
-  PolicyToJsonAnswer,
-  TypeAndId,
-  ValidationAnswer,
-} from "@cedar-policy/cedar-wasm/nodejs";
+import type { DetailedError, Effect, TypeAndId, ValidationAnswer } from "@cedar-policy/cedar-wasm/nodejs";
 import type { EntityUse } from "../evaluate/entity-request.ts";
-import { type Program, programOf } from "../evaluate/program.ts";
+import { programOf } from "../evaluate/program.ts";
 import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
 import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { cedar } from "../model/cedar.ts";
 import { type PolicyAction, reservedIds } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
-import { indexOfByte, type PolicyProblem, type PolicyStatement, positionAt, splitPolicies } from "../model/problem.ts";
+import { indexOfByte, type PolicyProblem, positionAt, splitPolicies } from "../model/problem.ts";
 import { countsOnBehalfOf } from "./delegation.ts";
 import {
   entitiesNamed,
@@ -40,7 +34,7 @@ export class SetChecker {
 
   constructor(bundle: PolicyBundle) {
     const catalogue = inputCatalogue(bundle);
-    this.#read = remembering((text) => readPolicy(cedar().policyToJson(text), bundle, catalogue));
+    this.#read = remembering((text) => readPolicy(text, bundle, catalogue));
     this.#count = remembering(countPolicies);
     this.#typeProblems = typeChecker(bundle.schema);
   }
@@ -67,12 +61,12 @@ export class SetChecker {
 
   #checkFile(file: string, source: string): CheckedPart {
     const statements = splitPolicies(source);
-    const parts = statements.map((statement) => {
-      const deepAt = tooDeepAt(statement.text);
-      if (deepAt !== undefined) return { policies: [], problems: [tooDeep(file, source, statement.start + deepAt)] };
-      return withLocation(file, source, statement, this.#read(statement.text));
-    });
-    const problems = parts.flatMap((part) => part.problems);
+    const readings = statements.map((statement) => ({ ...statement, ...this.#read(statement.text) }));
+    const problems = readings.flatMap(({ start, line, problems: ofPolicy }) =>
+      ofPolicy.map(({ index, ...problem }): PolicyProblem => {
+        return { file, ...(index === undefined ? { line } : positionAt(source, start + index)), ...problem };
+      }),
+    );
     // Cedar's parse of the whole file must find as many policies as our split, so that none is lost.
     if (problems.length === 0 && this.#count(source) !== statements.length) {
       problems.push({
@@ -81,17 +75,9 @@ export class SetChecker {
         hint: "give each policy a file of its own",
       });
     }
-    return { policies: parts.flatMap((part) => part.policies), problems };
+    const policies = readings.flatMap(({ policy, line, text }) => (policy ? [{ ...policy, file, line, text }] : []));
+    return { policies, problems };
   }
-}
-
-function tooDeep(file: string, source: string, index: number): PolicyProblem {
-  return {
-    file,
-    ...positionAt(source, index),
-    message: "the policy is nested too deeply",
-    hint: 'write alternatives as a set, ["a", "b"].contains(…), or as separate policies',
-  };
 }
 
 /** The function, which is called once for each text. */
@@ -108,29 +94,6 @@ export function remembering<T>(make: (text: string) => T): (text: string) => T {
 function countPolicies(source: string): number | undefined {
   const whole = cedar().policySetTextToParts(source);
   return whole.type === "failure" ? undefined : whole.policies.length;
-}
-
-function withLocation(file: string, source: string, statement: PolicyStatement, reading: PolicyReading): CheckedPart {
-  if (reading.errors !== undefined) {
-    const problems = reading.errors.map((error) => syntaxProblem(file, source, statement, error));
-    return { policies: [], problems };
-  }
-  const { line, text } = statement;
-  return {
-    policies: reading.policy === undefined ? [] : [{ ...reading.policy, file, line, text }],
-    problems: reading.problems.map((problem) => ({ file, line, ...problem })),
-  };
-}
-
-function syntaxProblem(file: string, source: string, statement: PolicyStatement, error: DetailedError): PolicyProblem {
-  const hint = error.help ?? error.sourceLocations?.find(({ label }) => label !== null)?.label;
-  const byte = error.sourceLocations?.[0]?.start ?? 0;
-  return {
-    file,
-    ...positionAt(source, statement.start + indexOfByte(statement.text, byte)),
-    message: error.message.replace(/^failed to parse policy from string: /, ""),
-    ...(typeof hint === "string" && { hint }),
-  };
 }
 
 /** Returns the type errors of the policies of one set. */
@@ -218,27 +181,30 @@ export interface CheckedPolicy extends PolicyContent {
   readonly text: string;
 }
 
-type PolicyReading =
-  /** The text does not parse as one policy. */
-  | { readonly errors: readonly DetailedError[] }
-  /** Problems have no location yet. A policy with problems may be absent. */
-  | {
-      readonly errors?: never;
-      readonly policy?: PolicyContent;
-      readonly problems: readonly Pick<PolicyProblem, "message" | "hint">[];
-    };
+interface PolicyReading {
+  /** May be absent if there are problems. */
+  readonly policy?: PolicyContent;
+  /** Each of the policy, or of what is at the index of its text. */
+  readonly problems: readonly (Pick<PolicyProblem, "message" | "hint"> & { readonly index?: number })[];
+}
 
 const idPattern = /^[a-z0-9][a-z0-9._-]{0,127}$/;
 
-/** Reads one policy from Cedar's parse of its text. */
-function readPolicy(parsed: PolicyToJsonAnswer, rules: AnnotationRules, catalogue: InputCatalogue): PolicyReading {
-  if (parsed.type === "failure") return { errors: parsed.errors };
-  const tree = parsed.json;
+/** Reads the text of one policy. */
+function readPolicy(text: string, rules: AnnotationRules, catalogue: InputCatalogue): PolicyReading {
+  const deepAt = tooDeepAt(text);
+  if (deepAt !== undefined) {
+    const hint = 'write alternatives as a set, ["a", "b"].contains(…), or as separate policies';
+    return { problems: [{ index: deepAt, message: "the policy is nested too deeply", hint }] };
+  }
+  const parsed = cedar().policyToJson(text);
+  if (parsed.type === "failure") return { problems: parsed.errors.map((error) => syntaxProblem(text, error)) };
+  const { effect, annotations: given = {} } = parsed.json;
   // An annotation without a value is null, although its type excludes that.
-  const annotations = (tree.annotations ?? {}) as Readonly<Record<string, string | null>>;
-  const { id } = annotations;
-  const program = programOf(tree);
-  const { guidance, problems: misguided } = parseGuidance(tree.effect, annotations, rules, catalogue);
+  const annotations = given as Readonly<Record<string, string | null>>;
+  const { id, description } = annotations;
+  const program = programOf(parsed.json);
+  const { guidance, problems: misguided } = parseGuidance(effect, annotations, rules, catalogue);
   const problems = [
     ...misguided.map((message) => ({ message })),
     ...foreignPrincipalIds(program).map((message) => ({ message, hint: 'write Principal::"<tenant>/<principal>"' })),
@@ -248,18 +214,7 @@ function readPolicy(parsed: PolicyToJsonAnswer, rules: AnnotationRules, catalogu
     const hint = `lowercase letters, digits, and . _ -; not ${reservedIds.join(", ")}`;
     return { problems: [...problems, { message, hint }] };
   }
-  return { policy: contentOf(id, tree.effect, program, annotations.description, guidance, catalogue), problems };
-}
-
-function contentOf(
-  id: string,
-  effect: Effect,
-  program: Program,
-  description: string | null | undefined,
-  guidance: AnnotatedGuidance,
-  catalogue: InputCatalogue,
-): PolicyContent {
-  return {
+  const policy = {
     id,
     effect,
     actions: scopeActions(program),
@@ -270,6 +225,16 @@ function contentOf(
     reads: joinInputs([inputsRead(program, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
     entities: { ...entityUse(program, catalogue), named: entitiesNamed(program) },
     program: JSON.stringify(program),
+  };
+  return { policy, problems };
+}
+
+function syntaxProblem(text: string, { message, help, sourceLocations: at }: DetailedError) {
+  const hint = help ?? at?.find(({ label }) => label !== null)?.label;
+  return {
+    index: indexOfByte(text, at?.[0]?.start ?? 0),
+    message: message.replace(/^failed to parse policy from string: /, ""),
+    ...(typeof hint === "string" && { hint }),
   };
 }
 

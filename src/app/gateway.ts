@@ -272,15 +272,8 @@ const shortShare = 0.9;
 /** Minimum time between measurements, each of which may take a third of a millisecond, in milliseconds. */
 const lookAgainMs = 50;
 
-interface MemoryWatch {
-  /** Whether little memory is left. */
-  readonly isTight: () => boolean;
-  /** Whether almost no memory is left. */
-  readonly isShort: () => boolean;
-}
-
-/** Watches the resident memory of the process, and the heap of this thread. */
-function watchMemory(limitBytes = memoryLimitBytes()): MemoryWatch {
+/** Watches the resident memory of the process, and the heap of this thread: whether little is left, or almost none. */
+function watchMemory(limitBytes = memoryLimitBytes()) {
   let share = 0;
   let lookedAtMs = Number.NEGATIVE_INFINITY;
   const look = () => {

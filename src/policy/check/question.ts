@@ -79,14 +79,9 @@ export function queryFor(
   question: WrittenQuestion,
 ): PolicyQuery | undefined {
   const { callerAttributes = {} } = bundle;
-  const given = (question.principal.attributes ?? {}) as Readonly<Record<string, unknown>>;
-  const attributes = Object.fromEntries(
-    Object.entries(callerAttributes).flatMap(([name, { type, required }]) => {
-      if (Object.hasOwn(given, name)) return [[name, given[name]]];
-      return required ? [[name, usual[type]]] : [];
-    }),
-  );
-  const { attributes: _, ...principal } = question.principal;
+  const { attributes: given = {}, ...principal } = askable([bundle], question).principal;
+  const declared = Object.entries(given as object).filter(([name]) => Object.hasOwn(callerAttributes, name));
+  const attributes = Object.fromEntries(declared);
   const hasAttributes = Object.keys(callerAttributes).length > 0;
   try {
     return parseQuery({ ...question, principal: { ...principal, ...(hasAttributes && { attributes }) } });

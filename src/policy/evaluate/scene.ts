@@ -19,10 +19,6 @@ export class Paths {
   readonly #steps: (Step | undefined)[] = variables.map(() => undefined);
   readonly #slots = new Map<string, Slot>();
 
-  get count(): number {
-    return this.#steps.length;
-  }
-
   /** Undefined for a variable. */
   step(slot: Slot): Step | undefined {
     return this.#steps[slot];

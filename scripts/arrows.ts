@@ -85,7 +85,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "ledger/search/search-query.ts",
       "telemetry",
     ],
-    packages: ["fastify", "node:http", "node:https"],
+    packages: ["fastify", "node:http"],
   },
   http: { knows: ["base"], packages: ["lru-cache", "node:http", "node:http2"] },
   telemetry: {

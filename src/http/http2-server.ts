@@ -18,7 +18,7 @@ export type StreamHandler = (
 interface Http2ServerOptions {
   readonly handler: Http1Handler;
   readonly onStream?: StreamHandler;
-  readonly admit: Admit;
+  readonly admit: Pick<Admit, "stream">;
   readonly maxHeaderBytes: number;
   readonly addressOf?: AddressOf;
 }
@@ -173,7 +173,11 @@ function cut(session: http2.ServerHttp2Session, { connection }: Seen): void {
 }
 
 /** Runs admission and the stream handler before the listener of Node that turns streams into requests. */
-function askFirst(server: http2.Http2Server, admit: Admit, onStream: StreamHandler = () => false): void {
+function askFirst(
+  server: http2.Http2Server,
+  admit: Pick<Admit, "stream">,
+  onStream: StreamHandler = () => false,
+): void {
   const makeRequest = server.listeners("stream")[0] as (...stream: unknown[]) => void;
   server.removeAllListeners("stream");
   server.on("stream", (stream: http2.ServerHttp2Stream, headers, flags, rawHeaders) => {

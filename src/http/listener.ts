@@ -21,12 +21,14 @@ import { isLingering, TruthfulResponse } from "./unread-body.ts";
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
 export interface ListenerOptions extends ConnectionOptions, RawRefusals {
-  /** Handles requests of both protocols, as fastify's router does. */
+  /** Handles requests of both protocols. */
   readonly handler: Http1Handler;
   /** Called first for HTTP/2 streams. Default: takes none. */
   readonly onStream?: StreamHandler;
   /** Queues requests and streams. */
-  readonly admit: Admit;
+  readonly admit: Pick<Admit, "request" | "stream">;
+  /** Default: false. */
+  readonly isHttp1Only?: boolean;
   /** Returns the address that distinguishes slow readers. Default: all count as one. */
   readonly addressOf?: AddressOf;
   /** TLS settings; plaintext if absent. */
@@ -153,7 +155,11 @@ function createHttp1(
   return server;
 }
 
-function plaintextFront(h1: http.Server, h2: http2.Http2Server, { headersTimeoutMs }: ListenerOptions): net.Server {
+function plaintextFront(
+  h1: http.Server,
+  h2: http2.Http2Server,
+  { headersTimeoutMs, isHttp1Only = false }: ListenerOptions,
+): net.Server {
   return net.createServer({ noDelay: true }, (socket) => {
     const timer = setTimeout(() => socket.destroy(), headersTimeoutMs);
     socket.on("error", () => socket.destroy());
@@ -163,7 +169,7 @@ function plaintextFront(h1: http.Server, h2: http2.Http2Server, { headersTimeout
       if (chunk === null) return;
       head = Buffer.concat([head, chunk]);
       const length = Math.min(head.length, preface.length);
-      const isHttp2 = preface.subarray(0, length).equals(head.subarray(0, length));
+      const isHttp2 = !isHttp1Only && preface.subarray(0, length).equals(head.subarray(0, length));
       // `PRI` alone could become either: wait for the rest of the preface.
       if (isHttp2 && length < preface.length) return;
       clearTimeout(timer);
@@ -180,11 +186,11 @@ function tlsFront(
   h1: http.Server,
   h2: http2.Http2Server,
   files: TlsFiles,
-  { headersTimeoutMs }: ListenerOptions,
+  { headersTimeoutMs, isHttp1Only = false }: ListenerOptions,
 ): tls.Server {
   const server = tls.createServer({
     ...serverTlsOptions(files),
-    ALPNProtocols: ["h2", "http/1.1"],
+    ALPNProtocols: isHttp1Only ? ["http/1.1"] : ["h2", "http/1.1"],
     handshakeTimeout: headersTimeoutMs,
     noDelay: true,
   });

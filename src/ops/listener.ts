@@ -1,24 +1,18 @@
 /** The operator listener: liveness, readiness, metrics and the logs, separate from the callers' listener. */
-import http, { type IncomingMessage, type ServerResponse } from "node:http";
-import https from "node:https";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { refusalHeaders, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { RandomFill, RequestId } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import { singleFlight, type Timers } from "../base/timers.ts";
-import { confineConnections, type OnDefect, OpenAnswers } from "../http/connection.ts";
-import { Http1Exchanges } from "../http/http1-exchanges.ts";
+import { continueIfExpected } from "../http/body.ts";
+import type { OnDefect } from "../http/connection.ts";
 import { requestIdOf } from "../http/inbound-request.ts";
-import { noSchemas } from "../http/listener.ts";
-import {
-  expectationFailed,
-  expectsMore,
-  type Http1Handler,
-  type RawRefusals,
-  rawRefusals,
-} from "../http/raw-answer.ts";
-import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../http/replaceable-tls.ts";
+import { createListener, noSchemas } from "../http/listener.ts";
+import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
+import type { TlsFiles } from "../http/replaceable-tls.ts";
+import { boundUnreadBody } from "../http/unread-body.ts";
 import { describeCause, type Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { addConsoleRoutes } from "./console-routes.ts";
@@ -61,26 +55,14 @@ export interface OpsListener {
  * served, are below `/ledger`, and the console below `/console`.
  */
 export function createOpsListener(options: OpsListenerOptions): OpsListener {
-  const { serviceName } = options;
-  const raw = opsRawRefusals(options);
-  let socket: OpsServer | undefined;
+  const { serviceName, hold, tls } = options;
   const server = fastify({
     schemaController: noSchemas,
     logger: false,
-    forceCloseConnections: true,
     bodyLimit: 1024,
-    serverFactory: (handler) => {
-      socket = createOpsServer(held(handler, options), {
-        ...(options.tls !== undefined && { tls: options.tls }),
-        onDefect: options.onDefect,
-        ...raw,
-      });
-      return socket.server;
-    },
     // Hooks have not run if the path itself cannot be read.
     frameworkErrors: (_error, request, reply) =>
       void refuse(options, request, reply, new ServiceError("no_route", "there is no such route")),
-    clientErrorHandler: raw.onClientError,
   });
   const readiness = singleFlight(() => runChecks(options.checks, options.timers));
   const exposition = singleFlight(() => options.metrics.expose());
@@ -114,16 +96,51 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     addConsoleRoutes(server, options.logs.consolePage);
   }
   refuseTheRest(server, options, methodsOf);
+  const listener = createListener({
+    ...limits,
+    ...opsRawRefusals(options),
+    ...(tls !== undefined && { tls }),
+    onDefect: options.onDefect,
+    // Scrapers and tools of the deployment may all come through one proxy.
+    isShared: () => true,
+    isHttp1Only: true,
+    admit: {
+      /** Queues the request beside the callers' requests; probes are always answered. */
+      request(request, response, start) {
+        const take = probes.has(request.url) ? hold?.probe : hold?.operatorRequest;
+        if (take === undefined) start();
+        else take(request, response, start);
+      },
+      stream() {},
+    },
+    handler(request, response) {
+      boundUnreadBody(request, response, false);
+      continueIfExpected(request, response);
+      server.routing(request, response);
+    },
+  });
   return {
     async listen({ host, port }) {
-      await server.listen({ host, port });
-      const [address] = server.addresses();
-      return { port: typeof address === "object" ? address.port : port };
+      await server.ready();
+      return listener.listen(host, port);
     },
-    replaceTls: (files) => socket?.replaceTls(files),
-    close: () => server.close(),
+    replaceTls: listener.replaceTls,
+    async close() {
+      await listener.close(0);
+      await server.close();
+    },
   };
 }
+
+const limits = {
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 10_000,
+  /** Longer than the intervals of scrapers and probes. */
+  idleTimeoutMs: 72_000,
+  answerTimeoutMs: 30_000,
+  maxHeaderBytes: 16 * 1024,
+  maxConnections: 1_024,
+};
 
 /** Throws `invalid_request` for an ambiguous request. */
 function requireClear({ headers, headersDistinct, url = "" }: IncomingMessage): void {
@@ -146,15 +163,6 @@ function unclear(message: string): ServiceError {
 const probes: ReadonlySet<string | undefined> = new Set(["/livez", "/readyz"]);
 
 type Hold = (request: IncomingMessage, response: ServerResponse, start: () => void) => void;
-
-/** Queues every request beside the callers' requests; probes are always answered. */
-function held(handler: Http1Handler, { hold }: OpsListenerOptions): Http1Handler {
-  if (hold === undefined) return handler;
-  return (request, response) => {
-    const take = probes.has(request.url) ? hold.probe : hold.operatorRequest;
-    take(request, response, () => handler(request, response));
-  };
-}
 
 /** Returns a function that lists the methods of a path, for routes that are added from now on. */
 function watchPaths(server: FastifyInstance): (path: string) => readonly string[] {
@@ -260,67 +268,4 @@ function opsRawRefusals(options: RefusalOptions): RawRefusals {
     allow: "GET, HEAD",
     noTunnel: new ServiceError("method_not_allowed", "the method is not allowed here"),
   });
-}
-
-// The server: plaintext or TLS, with the same rules as the callers' listener.
-
-interface OpsServerOptions extends Pick<RawRefusals, "onVersion" | "onTunnel"> {
-  /** Plaintext if absent. The authorities are those of client certificates, for bound tokens. */
-  readonly tls?: TlsFiles;
-  /** Called for unexpected errors that ended a connection. */
-  readonly onDefect: OnDefect;
-}
-
-/** Time until a whole request must have arrived, in milliseconds. */
-const requestTimeoutMs = 10_000;
-/** How long an idle connection is kept, in milliseconds: longer than the intervals of scrapers and probes. */
-const keepAliveTimeoutMs = 72_000;
-
-/** Time until the caller must have read the answer, in milliseconds. */
-const answerTimeoutMs = 30_000;
-const maxConnections = 1_024;
-
-interface OpsServer {
-  readonly server: http.Server;
-  /** Replaces the TLS files, as `ReplaceableTls` does. Does nothing without TLS. */
-  replaceTls(files: TlsFiles): void;
-}
-
-/** Creates the server. Nothing is bound until it listens. */
-function createOpsServer(handler: Http1Handler, options: OpsServerOptions): OpsServer {
-  const answers = new OpenAnswers({ answerTimeoutMs });
-  const exchanges = new Http1Exchanges(answers, options.onVersion);
-  const guarded = exchanges.guard(handler);
-  const { server, tls } = createFor(options.tls, exchanges, {
-    // A request without a host gets our own refusal.
-    requireHostHeader: false,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
-  });
-  server.on("request", guarded);
-  // By default Node answers an unknown expectation itself, and ends a tunnel without an answer.
-  server.on("checkExpectation", guarded);
-  server.on("connect", (_request, socket) => options.onTunnel(socket));
-  server.once("close", () => answers.close());
-  // Scrapers and tools of the deployment may all come through one proxy.
-  confineConnections(server, { onDefect: options.onDefect, maxConnections, isShared: () => true });
-  return { server, replaceTls: (files) => tls?.replace(files) };
-}
-
-function createFor(
-  files: TlsFiles | undefined,
-  exchanges: Http1Exchanges,
-  options: http.ServerOptions,
-): { readonly server: http.Server; readonly tls?: ReplaceableTls } {
-  if (files === undefined) return { server: http.createServer(options) };
-  const handshakeTimeout = requestTimeoutMs;
-  const server = https.createServer({ ...options, ...serverTlsOptions(files), handshakeTimeout });
-  const tls = new ReplaceableTls(server, {
-    files,
-    handshakeTimeoutMs: handshakeTimeout,
-    leave(disowned) {
-      for (const { socket } of disowned) exchanges.leave(socket);
-    },
-  });
-  return { server, tls };
 }

@@ -120,12 +120,9 @@ function compileField(field: DescField, outer: readonly DescMessage[]): Write | 
       return write && ((writer, message) => writeMessage(writer, number, message[localName], write));
     }
     case "enum":
-      return (writer, message) => {
-        const value = message[localName] as number | undefined;
-        if (isPresent(field, value, 0)) writer.tag(number, WireType.Varint).int32(value as number);
-      };
+      return valueWrite(field, ScalarType.INT32);
     case "scalar":
-      return scalar(field);
+      return valueWrite(field, field.scalar);
     case "list": {
       if (field.listKind === "scalar" && field.scalar === ScalarType.STRING) {
         return (writer, message) => {
@@ -160,43 +157,27 @@ function textMap({ localName, number }: DescField): Write {
   };
 }
 
-function scalar(field: DescField & { readonly fieldKind: "scalar" }): Write | undefined {
-  const { localName, number } = field;
-  switch (field.scalar) {
-    case ScalarType.STRING:
-      return (writer, message) => {
-        const value = message[localName] as string | undefined;
-        if (isPresent(field, value, "")) writer.tag(number, WireType.LengthDelimited).string(value as string);
-      };
-    case ScalarType.BYTES:
-      return (writer, message) => {
-        const value = message[localName] as Uint8Array | undefined;
-        const isWritten = field.proto.proto3Optional ? value !== undefined : value?.length !== 0;
-        if (isWritten) writer.tag(number, WireType.LengthDelimited).bytes(value as Uint8Array);
-      };
-    case ScalarType.BOOL:
-      return (writer, message) => {
-        const value = message[localName] as boolean | undefined;
-        if (isPresent(field, value, false)) writer.tag(number, WireType.Varint).bool(value as boolean);
-      };
-    case ScalarType.INT32:
-      return (writer, message) => {
-        const value = message[localName] as number | undefined;
-        if (isPresent(field, value, 0)) writer.tag(number, WireType.Varint).int32(value as number);
-      };
-    case ScalarType.INT64:
-      return (writer, message) => {
-        const value = message[localName] as bigint | undefined;
-        if (isPresent(field, value, 0n)) writer.tag(number, WireType.Varint).int64(value as bigint);
-      };
-    default:
-      return undefined;
-  }
-}
+/** The writer's method for a type, and the wire type. */
+const scalars = new Map([
+  [ScalarType.STRING, ["string", WireType.LengthDelimited]],
+  [ScalarType.BYTES, ["bytes", WireType.LengthDelimited]],
+  [ScalarType.BOOL, ["bool", WireType.Varint]],
+  [ScalarType.INT32, ["int32", WireType.Varint]],
+  [ScalarType.INT64, ["int64", WireType.Varint]],
+] as const);
 
-/** Whether the value is written: not if it is absent, or the default of a member without presence. */
-function isPresent<Value>({ proto }: DescField, value: Value | undefined, byDefault: Value): boolean {
-  return value !== undefined && (proto.proto3Optional || value !== byDefault);
+function valueWrite({ localName, number, proto }: DescField, scalar: ScalarType): Write | undefined {
+  const [method, wireType] = scalars.get(scalar as ScalarType.STRING) ?? [];
+  if (method === undefined || wireType === undefined) return undefined;
+  const write = BinaryWriter.prototype[method] as (this: BinaryWriter, value: unknown) => unknown;
+  const isOptional = proto.proto3Optional;
+  // A default is left out, unless the member has presence.
+  const isDefault =
+    method === "bytes" ? (value: unknown) => (value as Uint8Array).length === 0 : (value: unknown) => !value;
+  return (writer, message) => {
+    const value = message[localName];
+    if (value !== undefined && (isOptional || !isDefault(value))) write.call(writer.tag(number, wireType), value);
+  };
 }
 
 function writeMessage(writer: BinaryWriter, number: number, value: unknown, write: Write): void {

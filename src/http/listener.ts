@@ -15,7 +15,7 @@ import { type ConnectionOptions, confineConnections, OpenAnswers } from "./conne
 import { Http1Exchanges } from "./http1-exchanges.ts";
 import { type AddressOf, createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
 import type { Http1Handler, RawRefusals } from "./raw-answer.ts";
-import { ReplaceableTls, type ReplaceableTlsOptions, serverTlsOptions, type TlsFiles } from "./replaceable-tls.ts";
+import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "./replaceable-tls.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
@@ -65,10 +65,19 @@ export function createListener(options: ListenerOptions): Listener {
   const h2 = createHttp2(options, answers, sessions);
   const sockets = new Set<net.Socket>();
   const unused = unusedConnections(h1);
-  const { front, tls } = createFront(h1, h2, options, (disowned) => {
-    for (const { socket } of disowned) exchanges.leave(socket);
-    sessions.leave(new Set(disowned.map(({ connection }) => connection)));
-  });
+  const { tls: files } = options;
+  const secure = files && tlsFront(h1, h2, files, options);
+  const front = secure ?? plaintextFront(h1, h2, options);
+  const replaceable =
+    secure &&
+    new ReplaceableTls(secure, {
+      files,
+      handshakeTimeoutMs: options.headersTimeoutMs,
+      leave(disowned) {
+        for (const { socket } of disowned) exchanges.leave(socket);
+        sessions.leave(new Set(disowned.map(({ connection }) => connection)));
+      },
+    });
   confineConnections(front, options);
   front.on("connection", (socket: net.Socket) => {
     sockets.add(socket);
@@ -83,26 +92,50 @@ export function createListener(options: ListenerOptions): Listener {
           resolve(front.address() as AddressInfo);
         });
       }),
-    close: async (graceMs) => {
-      const clean = await drain({ front, h1, h2, exchanges, sockets, unused, sessions }, graceMs);
+    replaceTls: (files) => replaceable?.replace(files),
+    async close(graceMs) {
+      const closed = new Promise<void>((resolve) => front.close(() => resolve()));
+      exchanges.drain();
+      sessions.drain();
+      let sweeps = 0;
+      const lastSweep = Math.min(lastCallSweeps, graceMs / sweepMs);
+      const closeIdle = () => {
+        if (sweeps++ >= lastSweep) h1.closeIdleConnections();
+        for (const socket of unused) socket.destroy();
+        // A connection that has sent nothing belongs to neither protocol yet.
+        for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+      };
+      // Immediates run after the poll phase: requests that have arrived are read first.
+      const look = () => void setImmediate(closeIdle);
+      setImmediate(look);
+      // A connection becomes idle when its answer is sent: check until all are closed or the time is up.
+      const sweep = setInterval(look, sweepMs);
+      let clean = true;
+      const cut = setTimeout(() => {
+        clean = false;
+        sessions.close();
+        for (const socket of sockets) socket.destroy();
+      }, graceMs);
+      await closed;
+      clearTimeout(cut);
+      clearInterval(sweep);
+      sessions.close();
+      h1.close();
+      h2.close();
       answers.close();
       return clean;
     },
-    replaceTls: (files) => tls?.replace(files),
   };
 }
 
-function createFront(
-  h1: http.Server,
-  h2: http2.Http2Server,
-  options: ListenerOptions,
-  leave: ReplaceableTlsOptions["leave"],
-): { readonly front: net.Server; readonly tls?: ReplaceableTls } {
-  const { tls: files, headersTimeoutMs: handshakeTimeoutMs } = options;
-  if (files === undefined) return { front: plaintextFront(h1, h2, options) };
-  const front = tlsFront(h1, h2, files, options);
-  return { front, tls: new ReplaceableTls(front, { files, handshakeTimeoutMs, leave }) };
-}
+/** Interval between checks for idle connections while the listener drains, in milliseconds. */
+const sweepMs = 20;
+/**
+ * How long kept-alive connections stay usable during a drain, in checks: a client that is about to call again reads
+ * from the answer that the connection closes, instead of finding it closed. Counted in checks, because a blocked
+ * process has read nothing meanwhile.
+ */
+const lastCallSweeps = 13;
 
 /** HTTP/1.1 connections without a first request. Node counts them as active. */
 function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
@@ -200,58 +233,6 @@ function tlsFront(
   });
   server.on("tlsClientError", (_error, socket) => socket.destroy());
   return server;
-}
-
-interface Connections {
-  readonly front: net.Server;
-  readonly h1: http.Server;
-  readonly h2: http2.Http2Server;
-  readonly exchanges: Http1Exchanges;
-  readonly sockets: ReadonlySet<net.Socket>;
-  readonly unused: ReadonlySet<Duplex>;
-  readonly sessions: Http2Sessions;
-}
-
-/** Interval between checks for idle connections while the listener drains, in milliseconds. */
-const sweepMs = 20;
-/**
- * How long kept-alive connections stay usable during a drain, in checks: a client that is about to call again reads
- * from the answer that the connection closes, instead of finding it closed. Counted in checks, because a blocked
- * process has read nothing meanwhile.
- */
-const lastCallSweeps = 13;
-
-async function drain(connections: Connections, graceMs: number): Promise<boolean> {
-  const { front, h1, h2, exchanges, sockets, unused, sessions } = connections;
-  const closed = new Promise<void>((resolve) => front.close(() => resolve()));
-  exchanges.drain();
-  sessions.drain();
-  let sweeps = 0;
-  const lastSweep = Math.min(lastCallSweeps, graceMs / sweepMs);
-  const closeIdle = () => {
-    if (sweeps++ >= lastSweep) h1.closeIdleConnections();
-    for (const socket of unused) socket.destroy();
-    // A connection that has sent nothing belongs to neither protocol yet.
-    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
-  };
-  // Immediates run after the poll phase: requests that have arrived are read first.
-  const look = () => void setImmediate(closeIdle);
-  setImmediate(look);
-  // A connection becomes idle when its answer is sent: check until all are closed or the time is up.
-  const sweep = setInterval(look, sweepMs);
-  let clean = true;
-  const cut = setTimeout(() => {
-    clean = false;
-    sessions.close();
-    for (const socket of sockets) socket.destroy();
-  }, graceMs);
-  await closed;
-  clearTimeout(cut);
-  clearInterval(sweep);
-  sessions.close();
-  h1.close();
-  h2.close();
-  return clean;
 }
 
 /** For fastify's `schemaController`: no route has a JSON schema; compilers would add 4 MiB and 40 ms to a start. */

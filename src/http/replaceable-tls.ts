@@ -28,7 +28,7 @@ interface DisownedConnection {
   readonly connection: Connection | undefined;
 }
 
-export interface ReplaceableTlsOptions {
+interface ReplaceableTlsOptions {
   readonly files: TlsFiles;
   /** Longest handshake, in milliseconds: one that began before a replacement may end after it. */
   readonly handshakeTimeoutMs: number;

@@ -24,9 +24,9 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
   },
   "outcomes": {
     "ledger/append/appender.ts": [
-      ["answer with another batch's receipts", "await this.#settle(share, write.outcomes[at], {", "await this.#settle(share, write.outcomes.find((made) => \"results\" in made && made.results.length === share.waiting.length) ?? write.outcomes[at], {"],
-      ["refuse a whole share for one bad record", "if (middle === 0) return refuse(waiting, refusalOf(cause));", "if (middle >= 0) return refuse(waiting, refusalOf(cause));"],
-      ["split a write of unknown outcome, and do it again", "if (outcome.error instanceof UnstorableError) return this.#halve(share, outcome.error);", "if (outcome.error instanceof Error) return this.#halve(share, outcome.error as UnstorableError);"],
+      ["answer with another batch's receipts", "return writesOf((at) => outcomes[at]);", "return writesOf((at) => outcomes.find((made) => \"results\" in made && made.results.length === shares[at]?.waiting.length) ?? outcomes[at]);"],
+      ["refuse a whole share for one bad record", "if (waiting.length === 1) return refuse(waiting, refusalOf(error));", "if (waiting.length >= 1) return refuse(waiting, refusalOf(error));"],
+      ["split a write of unknown outcome, and do it again", "if (!(error instanceof UnstorableError)) return refuse(waiting, storeFailure(error));", "if (!(error instanceof UnstorableError) && waiting.length === 1) return refuse(waiting, storeFailure(error));"],
     ],
     "stores/sqlite/queries.ts": [
       ["take a failed commit for one that was done", "      const result = await work();\n      connection.exec(\"COMMIT\");", "      const result = await work();\n      try { connection.exec(\"COMMIT\"); } catch { if (connection.isTransaction) connection.exec(\"ROLLBACK\"); }"],

@@ -228,37 +228,41 @@ export class Appender {
 
   /** Writes shares, each of another tenant, and releases every tenant once its callers are answered. Does not reject. */
   async #write(shares: readonly Share[]): Promise<void> {
-    const write = await this.#attempt(shares);
-    if (write === undefined) {
-      const middle = shares.length >> 1;
-      for (const half of [shares.slice(0, middle), shares.slice(middle)]) await this.#write(half);
-      return;
-    }
-    const settling = shares.map(async (share, at) => {
-      await this.#settle(share, write.outcomes[at], { ...write, since: write.anchored[at] });
-      this.#queues.release(share.tenantId);
+    const writes = await this.#attempt(shares);
+    if (writes === undefined) return this.#inHalves(shares, (half) => this.#write(half));
+    const settling = writes.map(async (write) => {
+      await this.#settle(write);
+      this.#queues.release(write.share.tenantId);
       this.#goOn();
     });
     await Promise.all(settling);
   }
 
-  /** Resolves with the outcome of every share; with undefined if nothing was stored because of the data of one of several. */
-  async #attempt(shares: readonly Share[]): Promise<(Write & { readonly anchored: readonly Since[] }) | undefined> {
+  /** One half after the other, so that a tenant's records keep their order. */
+  async #inHalves<Part>(parts: readonly Part[], write: (half: readonly Part[]) => Promise<void>): Promise<void> {
+    const middle = parts.length >> 1;
+    for (const half of [parts.slice(0, middle), parts.slice(middle)]) await write(half);
+  }
+
+  /** Resolves with the write of every share; with undefined if nothing was stored because of the data of one of several. */
+  async #attempt(shares: readonly Share[]): Promise<readonly Write[] | undefined> {
     const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
     const span = commitSpan(shares);
     const startedMs = performance.now();
     const leave = this.#enter();
+    const writesOf = (outcomeAt: (at: number) => BatchOutcome | undefined) =>
+      shares.map((share, at) => ({ share, outcome: outcomeAt(at), since: anchored[at], span, startedMs }));
     try {
       const outcomes = await this.#writer.write(shares.map(batchOf));
       span?.end();
       this.#reportCommit(outcomes, startedMs);
-      return { outcomes, anchored, span, startedMs };
+      return writesOf((at) => outcomes[at]);
     } catch (error) {
       span?.end(error);
       if (error instanceof UnstorableError && shares.length > 1) return undefined;
       // The store failed: rejects everything that is queued now, rather than after one failing write each.
       if (!(error instanceof UnstorableError)) refuse(this.#queues.drain(), storeFailure(error));
-      return { outcomes: shares.map(() => ({ error })), anchored, span, startedMs };
+      return writesOf(() => ({ error }));
     } finally {
       leave();
     }
@@ -270,52 +274,38 @@ export class Appender {
   }
 
   /** Answers the callers of a share. Halves a share that fails because of its data, until the bad record stands alone. */
-  async #settle(
-    share: Share,
-    given: BatchOutcome | undefined,
-    write: Write & { readonly since: Since },
-  ): Promise<void> {
-    const { waiting } = share;
-    let outcome = given;
+  async #settle(write: Write): Promise<void> {
+    const { share, startedMs } = write;
+    const { tenantId, waiting } = share;
+    let { outcome } = write;
     if (outcome !== undefined && "later" in outcome) {
       outcome = await outcome.later;
-      this.#reportCommit([outcome], write.startedMs);
+      this.#reportCommit([outcome], startedMs);
     }
     if (outcome === undefined) return refuse(waiting, storeFailure(new Error("The store left a batch unanswered.")));
-    if ("results" in outcome) return this.#answer(share, outcome, write);
-    if (outcome.error instanceof UnstorableError) return this.#halve(share, outcome.error);
-    refuse(waiting, storeFailure(outcome.error));
+    if ("results" in outcome) return this.#answer(write, outcome);
+    const { error } = outcome;
+    if (!(error instanceof UnstorableError)) return refuse(waiting, storeFailure(error));
+    if (waiting.length === 1) return refuse(waiting, refusalOf(error));
+    await this.#inHalves(waiting, async (half) => {
+      for (const part of (await this.#attempt([{ tenantId, waiting: half }])) ?? []) await this.#settle(part);
+    });
   }
 
-  #answer(share: Share, result: BatchResult, { since, span }: Write & { readonly since: Since }): void {
-    for (const record of share.waiting) record.written();
-    if (this.#anchor !== undefined) return void this.#answerAnchored(share, result, this.#anchor, since, span);
+  #answer(write: Write, result: BatchResult): void {
+    const { waiting } = write.share;
+    for (const record of waiting) record.written();
+    if (this.#anchor !== undefined) return void this.#answerAnchored(write, result, this.#anchor);
     try {
-      answerBatch(share.waiting, result, this.#signer);
+      answerBatch(waiting, result, this.#signer);
     } catch (cause) {
-      refuse(share.waiting, storeFailure(cause));
-    }
-  }
-
-  /** One half after the other, so that the tenant's records keep their order. */
-  async #halve({ tenantId, waiting }: Share, cause: UnstorableError): Promise<void> {
-    const middle = waiting.length >> 1;
-    if (middle === 0) return refuse(waiting, refusalOf(cause));
-    for (const half of [waiting.slice(0, middle), waiting.slice(middle)]) {
-      const share = { tenantId, waiting: half };
-      const write = await this.#attempt([share]);
-      if (write !== undefined) await this.#settle(share, write.outcomes[0], { ...write, since: write.anchored[0] });
+      refuse(waiting, storeFailure(cause));
     }
   }
 
   /** Answers once the shared anchor has what was written. Other writes go on meanwhile. Does not reject. */
-  async #answerAnchored(
-    { tenantId, waiting }: Share,
-    result: BatchResult,
-    anchor: SharedAnchor,
-    since: Since,
-    span: Span | undefined,
-  ): Promise<void> {
+  async #answerAnchored({ share, since, span }: Write, result: BatchResult, anchor: SharedAnchor): Promise<void> {
+    const { tenantId, waiting } = share;
     this.#answersWaiting += 1;
     try {
       const newest = newestTree(result);
@@ -339,12 +329,12 @@ export class Appender {
   }
 }
 
-/** The anchored state of a log when a write began. */
-type Since = LogState | undefined;
-
-/** A write that has ended. */
+/** The write of a share that has ended. */
 interface Write {
-  readonly outcomes: readonly BatchOutcome[];
+  readonly share: Share;
+  readonly outcome: BatchOutcome | undefined;
+  /** The anchored state of the log when the write began. */
+  readonly since: LogState | undefined;
   readonly span: Span | undefined;
   readonly startedMs: number;
 }

@@ -48,7 +48,7 @@ export function createIssuerFetch(
   };
 }
 
-/** Follows no redirect. The body of an answer with another status than 200 is not read. */
+/** Follows no redirect. Rejects for an answer with another status than 200, of which it reads no body. */
 function fetchOverTls(
   url: URL,
   { method = "GET", headers, body, signal }: RequestInit,
@@ -57,13 +57,22 @@ function fetchOverTls(
   return new Promise((resolve, reject) => {
     const options = { method, headers: { ...(headers as Record<string, string>) }, ...tls, agent: false } as const;
     const outgoing = request(url, { ...options, ...(signal && { signal }) });
-    outgoing.once("error", reject).once("response", (incoming) => {
-      const status = incoming.statusCode ?? 0;
-      const type = incoming.headers["content-type"] ?? "";
-      const date = incoming.headers.date ?? "";
-      const stream = Readable.toWeb(incoming) as ReadableStream;
-      if (status !== 200) incoming.destroy();
-      resolve(new Response(status === 200 ? stream : null, { status, headers: { "content-type": type, date } }));
+    const refuse = (statusCode: number | undefined) => reject(new Error(`status ${statusCode}`));
+    outgoing.once("error", reject);
+    outgoing.once("response", (incoming) => {
+      const { statusCode, headers: given } = incoming;
+      if (statusCode === 200) {
+        const stream = Readable.toWeb(incoming) as ReadableStream;
+        resolve(new Response(stream, { headers: { date: given.date ?? "" } }));
+        return;
+      }
+      incoming.destroy();
+      refuse(statusCode);
+    });
+    // An unexpected upgrade is no other event.
+    outgoing.once("upgrade", ({ statusCode }, socket) => {
+      socket.destroy();
+      refuse(statusCode);
     });
     outgoing.end(body);
   });

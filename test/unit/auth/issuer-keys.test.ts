@@ -1,4 +1,10 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import tls from "node:tls";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createIssuerFetch } from "../../../src/auth/issuer-documents.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
 import {
@@ -11,6 +17,7 @@ import {
 } from "../../harness/tokens.ts";
 import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf, type World } from "./world.ts";
 
+const fixtures = join(import.meta.dirname, "../config/fixtures");
 const first = newTestKey("ES256", "first");
 const second = newTestKey("ES256", "second");
 const third = newTestKey("ES256", "third");
@@ -320,6 +327,18 @@ describe("what an issuer may not answer", () => {
     world.start();
     await fetched;
     expect(world.status().detail).toContain(detail);
+  });
+
+  test.each(["101 Switching\r\nConnection: upgrade\r\nUpgrade: x", "600 None"])("%j, over TLS", async (head) => {
+    const [cert, key] = ["crt", "key"].map((kind) => readFileSync(join(fixtures, `server.${kind}.pem`), "utf8"));
+    const server = tls.createServer({ cert, key }, (socket) =>
+      socket.once("data", () => socket.end(`HTTP/1.1 ${head}\r\n\r\n`)),
+    );
+    await once(server.listen(0, "localhost"), "listening");
+    const fetch = createIssuerFetch(globalThis.fetch, async () => cert ?? "");
+    const url = new URL(`https://localhost:${(server.address() as AddressInfo).port}`);
+    await expect(fetch(url, {})).rejects.toThrow(`status ${head.slice(0, 3)}`);
+    server.close();
   });
 });
 

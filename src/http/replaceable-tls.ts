@@ -1,5 +1,5 @@
 /** TLS for a server whose certificate, key and client authorities can be replaced while it serves. */
-import { X509Certificate } from "node:crypto";
+import { constants, X509Certificate } from "node:crypto";
 import type { DetailedPeerCertificate, SecureContextOptions, Server, TLSSocket, TlsOptions } from "node:tls";
 import { certificatesIn } from "../base/text-forms.ts";
 import { Connection } from "./connection.ts";
@@ -11,9 +11,13 @@ export interface TlsFiles {
   readonly clientCa?: string | undefined;
 }
 
-/** Options of the context for new connections. */
+/**
+ * Options of the context for new connections. No renegotiation (RFC 9113 §9.2.1): it would change the client's
+ * certificate, which only the first handshake is judged by.
+ */
 export function contextOptions({ cert, key, clientCa }: TlsFiles): SecureContextOptions {
-  return { cert, key, minVersion: "TLSv1.2", ...(clientCa !== undefined && { ca: clientCa }) };
+  const options = { minVersion: "TLSv1.2", secureOptions: constants.SSL_OP_NO_RENEGOTIATION } as const;
+  return { cert, key, ...options, ...(clientCa !== undefined && { ca: clientCa }) };
 }
 
 /** Options of the server. Clients without a trusted certificate still get an HTTP answer. */

@@ -140,6 +140,18 @@ test("no call fails while the certificate is replaced, and new connections get t
 
 const other = await serverNamed("other");
 
+test("a connection cannot renegotiate, and so change its client's certificate", async () => {
+  const { hostname, port } = new URL(gateway.url);
+  const socket = tls.connect({ host: hostname, port: Number(port), ...identities.payroll, maxVersion: "TLSv1.2" });
+  await once(socket, "secureConnect");
+  const outcome = new Promise((resolve) => {
+    socket.once("error", resolve);
+    socket.renegotiate({}, (error) => resolve(error ?? "renegotiated"));
+  });
+  expect(await outcome).toMatchObject({ code: "ERR_SSL_NO_RENEGOTIATION" });
+  socket.destroy();
+});
+
 describe("what is wrong changes nothing, and says so", () => {
   let good: IssuedCertificate;
   beforeEach(async () => {

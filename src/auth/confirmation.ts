@@ -98,7 +98,7 @@ export function requireCertificate(inbound: InboundRequest, rule: MutualTlsRule)
 
 function required(presented: Buffer | undefined): Buffer {
   if (presented !== undefined) return presented;
-  throw refusedPossession("no client certificate of a trusted authority was presented");
+  throw refusedPossession("no valid client certificate of a trusted authority was presented");
 }
 
 /**

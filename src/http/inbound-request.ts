@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
 import { invalidRequest, type ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
@@ -61,10 +61,14 @@ export function requestIdOf(rawHeaders: readonly string[], clock: Clock, random:
   return given ?? newRequestId(clock, random);
 }
 
-/** Returns the certificate of this TLS session if it comes from a configured authority. */
+/**
+ * Returns the certificate of this TLS session if it comes from a configured authority and has not expired: connections
+ * and resumed sessions may outlive it (RFC 8446 §4.6.1).
+ */
 function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefined {
   if (!socket?.encrypted || !socket.authorized) return undefined;
-  return socket.getPeerX509Certificate()?.raw;
+  const certificate = socket.getPeerX509Certificate();
+  return certificate && certificate.validToDate.getTime() > systemClock.now() ? certificate.raw : undefined;
 }
 
 /** host [ ":" port ] (RFC 3986 §3.2), never empty and without user information. */

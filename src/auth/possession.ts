@@ -65,7 +65,7 @@ export interface PossessionMethod {
 
 interface PossessionContext {
   readonly clock: Clock;
-  /** Seconds by which the clocks of callers and replicas may differ from ours. */
+  /** Seconds by which the clocks of callers may differ from ours. */
   readonly clockToleranceSeconds: number;
   readonly onCertificateIgnored: OnCertificateIgnored;
   /** See `VerifierRules`. */
@@ -173,8 +173,7 @@ async function confirmDpopPossession(
   const { nonces } = rule;
   if (nonces !== undefined && !nonces.accepts(proof.nonce ?? "")) throw missingNonce(nonces.current());
   const use = { tenantId, proof: hash("sha256", `${proof.expected.boundKey} ${proof.id}`, "base64url") };
-  // A replica whose clock is behind accepts the proof for longer than this one.
-  const expiresAtMs = (proof.issuedAtSeconds + proofLifetimeSeconds + context.clockToleranceSeconds) * 1000;
+  const expiresAtMs = (proof.issuedAtSeconds + proofLifetimeSeconds + replicaClockSeconds) * 1000;
   if (!(await rule.replayStore.firstUse(use, expiresAtMs))) throw refusedProof("the DPoP proof was used before");
 }
 
@@ -193,6 +192,11 @@ const maximumProofBytes = 4 * 1024;
 const maximumIdLength = 256;
 /** Seconds for which a proof is valid, transit time and clock difference included. */
 const proofLifetimeSeconds = 60;
+/**
+ * Seconds by which the clocks of two replicas may differ until a proof could count twice: one that is behind accepts it
+ * for longer, and one that is ahead forgets its use sooner. A replica that is further behind the log does not start.
+ */
+const replicaClockSeconds = 300;
 
 interface ProofExpectation {
   /** RFC 7638 thumbprint of the key that the token is bound to, base64url. */

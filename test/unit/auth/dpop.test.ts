@@ -96,7 +96,7 @@ describe("a fresh proof by the bound key lets its call in", () => {
       {
         tenantId: "tenant-a",
         proof: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
-        expiresAtMs: (nowSeconds - 5 + 60 + 30) * 1000,
+        expiresAtMs: (nowSeconds - 5 + 60 + 300) * 1000,
       },
     ]);
   });

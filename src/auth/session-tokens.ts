@@ -21,7 +21,10 @@ const pemBlock = /-----BEGIN (PRIVATE|PUBLIC) KEY-----[^-]+-----END \1 KEY-----/
  * @throws Error that describes the problem without repeating the text
  */
 export async function parseSessionKeys(pem: string): Promise<SessionKeys> {
-  const keys = (pem.match(pemBlock) ?? []).map(parseKey);
+  const blocks = pem.match(pemBlock) ?? [];
+  if (blocks.length < pem.split("-----BEGIN ").length - 1)
+    throw new Error("holds a block that is neither PRIVATE KEY (PKCS #8, without a passphrase) nor PUBLIC KEY");
+  const keys = blocks.map(parseKey);
   const [first] = keys;
   if (first === undefined) throw new Error("holds no key in PEM, without a passphrase");
   if (first.type !== "private") throw new Error("must begin with a private key, which signs");

@@ -16,6 +16,7 @@ const next = newTestKey("ES256", "unused");
 const privatePem = ({ privateKey }: TestKey) => privateKey.export({ format: "pem", type: "pkcs8" }).toString();
 const publicPem = ({ publicKey }: TestKey) => publicKey.export({ format: "pem", type: "spki" }).toString();
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "pem", type: "pkcs8" });
+const sec1 = next.privateKey.export({ format: "pem", type: "sec1" }).toString();
 const p384 = privatePem(newTestKey("ES384", "unused"));
 
 describe("the key file", () => {
@@ -35,6 +36,7 @@ describe("the key file", () => {
     ["a key twice", privatePem(own) + publicPem(own), "holds a key twice"],
     ["an RSA key", rsa.toString(), "neither P-256 nor Ed25519"],
     ["a key on another curve", p384, "neither P-256 nor Ed25519"],
+    ["a block that would be skipped", privatePem(own) + sec1, "holds a block that is neither"],
     ["a damaged key", privatePem(own).replace(/\nM/, "\nX"), "does not parse"],
   ])("with %s is refused", async (_name, pem, problem) => {
     await expect(parseSessionKeys(pem)).rejects.toThrow(problem);

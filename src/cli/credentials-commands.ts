@@ -64,7 +64,12 @@ function change<One>(
   next: (known: readonly One[]) => readonly One[],
 ): void {
   const file = path(context);
-  underSetting(setting, () => updateFile(file, (text) => format(next(text === undefined ? [] : parse(text)))));
+  const changed = (text: string | undefined) => {
+    const after = format(next(text === undefined ? [] : parse(text)));
+    parse(after); // Else the service would refuse the file.
+    return after;
+  };
+  underSetting(setting, () => updateFile(file, changed));
 }
 
 /** The client in a command's options. */

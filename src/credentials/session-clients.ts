@@ -60,6 +60,8 @@ export interface RegisteredClient {
 
 /** Longest attributes as JSON: a session token, of at most 8 KiB, contains them. */
 const maximumAttributesBytes = 4096;
+/** Longest JSON of what a token contains of its client, with the id as client, principal and subject. */
+const maximumTokenPartBytes = 5_000;
 
 /** 1 to 256 visible ASCII characters. */
 const clientIdPattern = /^[\x21-\x7e]{1,256}$/;
@@ -132,6 +134,9 @@ function parseClient(value: unknown, path: string, declared: AttributeDeclaratio
     throw new Error(`${path}.scopes is not a list of scopes`);
   const hash = typeof secret === "string" ? parseSecretHash(secret) : undefined;
   if (hash === undefined) throw new Error(`${path}.secret is not an Argon2id hash within the bounds`);
+  const tokenPart = JSON.stringify([client_id, client_id, client_id, scopes.join(" "), attributes]);
+  if (Buffer.byteLength(tokenPart) > maximumTokenPartBytes)
+    throw new Error(`${path} is too long for a token: shorten its scopes or attributes`);
   return {
     tenantId,
     clientId: client_id,

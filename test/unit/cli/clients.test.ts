@@ -65,6 +65,19 @@ test.each([
   expect(err).toContain(problem);
 });
 
+test("a client whose token would be longer than the service takes is refused, and the file stays", async () => {
+  await add("payroll");
+  const before = readFileSync(path, "utf8");
+  const { err, code } = await run(
+    "add",
+    ...who("hr"),
+    "--scopes",
+    Array.from({ length: 900 }, (_, i) => `s-${i}`).join(" "),
+  );
+  expect([code, err]).toEqual([1, expect.stringContaining("clients[1] is too long for a token")]);
+  expect(readFileSync(path, "utf8")).toBe(before);
+});
+
 test("a file whose attributes are of another type than is declared is refused; of undeclared ones it may have any", async () => {
   await run("add", ...who("payroll"), "--scopes", "a", "--attributes", '{"clearance":"3","constructor":"x"}');
   const text = readFileSync(path, "utf8");

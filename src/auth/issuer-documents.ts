@@ -145,7 +145,7 @@ export async function fetchKeySet(url: URL, context: FetchContext): Promise<Publ
   const beyond = published.slice(maximumKeys);
   const named = leftOut
     .slice(0, maximumNamed)
-    .map(({ kid, problem }) => `${JSON.stringify(String(kid ?? "").slice(0, 64))} ${problem}`);
+    .map(({ kid, problem }) => `${JSON.stringify(typeof kid === "string" ? kid.slice(0, 64) : "")} ${problem}`);
   const more = leftOut.length - named.length + beyond.length;
   const remark = `keys of the issuer are left out: ${[...named, ...(more > 0 ? [`${more} more`] : [])].join(", ")}`;
   return {

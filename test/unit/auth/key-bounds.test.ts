@@ -79,7 +79,9 @@ describe("a key of the issuer's set that is left out", () => {
     ["a private key", { ...privateKey.export({ format: "jwk" }), alg: "ES256" } as JWK, "cannot be imported"],
     ["a short Ed25519 key", { kty: "OKP", crv: "Ed25519", x: "AAAA" }, "cannot be imported"],
   ])("%s", async (_name, bad, problem) => {
-    issuer.keys = [{ ...bad, kid: "bad" }, { ...bad, kid: undefined } as unknown as JWK, good.publicJwk];
+    const textless = { toString: null, valueOf: null };
+    const others = [undefined, textless].map((kid) => ({ ...bad, kid }) as unknown as JWK);
+    issuer.keys = [{ ...bad, kid: "bad" }, ...others, good.publicJwk];
     const world = await ready();
     const { issuerReady, remark } = world.status();
     expect(issuerReady).toBe(true);

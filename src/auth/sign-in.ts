@@ -7,7 +7,7 @@ import { createLocalJWKSet, EncryptJWT, type JWTPayload, jwtDecrypt, jwtVerify }
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createSemaphore } from "../base/fair-queue.ts";
-import { parseTenantId, type RandomFill, type TenantId } from "../base/ids.ts";
+import { parsePrincipalId, parseTenantId, type RandomFill, type TenantId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import { signatureAlgorithms } from "./challenge.ts";
 import { discover, type FetchContext, fetchKeySet, isAllowed, parseIssuer, postForm } from "./issuer-documents.ts";
@@ -175,12 +175,14 @@ export function createSignIn(options: SignInOptions): SignIn {
       if (redirect.iss !== undefined && redirect.iss !== issuer) return "refused";
       const work = () => identityOf(redirect, String(begun.verifier), String(begun.nonce));
       const claims = await slots.run(work, context.signal).catch(() => undefined);
-      if (claims === undefined) return "refused";
+      // A name of a person, as of a principal: in logs it must be one text.
+      const sub = typeof claims?.sub === "string" ? parsePrincipalId(claims.sub) : undefined;
+      if (claims === undefined || sub === undefined) return "refused";
       const roles = rolesIn(claims[rolesClaim]);
       if (roles === undefined) return "no_role";
       const { sessionSeconds, cookieCharacters } = signInLimits;
       const id = secret();
-      const session = await seal("session", { jti: id, sub: String(claims.sub), ...roles }, sessionSeconds);
+      const session = await seal("session", { jti: id, sub, ...roles }, sessionSeconds);
       const who = session.length > cookieCharacters ? undefined : await this.sessionOf(session);
       return who === undefined ? "no_role" : { session, who, returnTo: String(begun.returnTo) };
     },

@@ -119,6 +119,9 @@ test.each([
   ["of another issuer", { iss: "https://other.example" }],
   ["that expired", { exp: 1_000 }],
   ["without a subject", { sub: undefined as unknown as string }],
+  ["with a subject that is no text", { sub: {} as unknown as string }],
+  ["with an empty subject", { sub: "" }],
+  ["with a subject of several lines", { sub: "olga\nadmin" }],
 ])("an ID token %s is refused", async (_, claims) => {
   expect(await (await start({ claims })).finish()).toBe("refused");
 });

@@ -195,7 +195,10 @@ async function openSignIn(config: Config, { clock, timers, random, fetch }: Mach
 async function signedIn(request: IncomingMessage, signIn: SignIn | undefined): Promise<Viewer | undefined> {
   if (signIn === undefined || !hasSession(request, signIn)) return undefined;
   const session = await sessionOf(request, signIn);
-  if (session === undefined) throw new ServiceError("expired_token", "the session ended: sign in again", { challenge });
+  if (session === undefined) {
+    const message = "the session ended, or the request is not of a page of the console: sign in there";
+    throw new ServiceError("expired_token", message, { challenge });
+  }
   const { subject: operator, tenantIds } = session;
   return { tenantIds, operator, presented: true, contentRefusal: undefined };
 }

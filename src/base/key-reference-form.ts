@@ -38,7 +38,7 @@ export function looseForm(text: string): string {
   let outer: string;
   do {
     outer = loose;
-    loose = withoutPercentEncoding(outer.normalize("NFKC").replace(/[\s\p{C}]/gu, ""));
+    loose = withoutPercentEncoding(outer.normalize("NFKC").replace(/[\s\p{C}\p{Default_Ignorable_Code_Point}]/gu, ""));
   } while (loose !== outer);
   return loose.replaceAll("\\", "/").toLowerCase();
 }

@@ -98,11 +98,16 @@ const respell: fc.Arbitrary<(text: string) => string> = fc.oneof(
       character > 0x20 && character < 0x7f ? String.fromCharCode(character + 0xfee0) : text.slice(at, at + 1);
     return text.slice(0, at) + wide + text.slice(at + 1);
   }),
-  fc.tuple(fc.nat(15), fc.constantFrom(" ", "\t", "\n", "\r", "\u00ad", "\u200b", "\u2060", "\ufeff")).map(
-    ([at, invisible]) =>
-      (text: string) =>
-        text.slice(0, at) + invisible + text.slice(at),
-  ),
+  fc
+    .tuple(
+      fc.nat(15),
+      fc.constantFrom(" ", "\t", "\n", "\r", "\u00ad", "\u200b", "\u2060", "\ufeff", "\u034f", "\ufe0f"),
+    )
+    .map(
+      ([at, invisible]) =>
+        (text: string) =>
+          text.slice(0, at) + invisible + text.slice(at),
+    ),
   fc
     .constantFrom<[string, string]>(
       ["//tenant-b", "//x/../tenant-b"],

@@ -9,7 +9,7 @@ import { issuerSilent, refusedToken } from "./challenge.ts";
 import { type FetchContext, postForm } from "./issuer-documents.ts";
 import { createRefetchBudget, type IssuerStatus } from "./issuer-keys.ts";
 import type { Verification, Verify } from "./token-cache.ts";
-import { checkBegun, foreignTenant, judgeClaims, type TokenRules } from "./token-verifier.ts";
+import { checkBegun, foreignTenant, isForeign, judgeClaims, type TokenRules } from "./token-verifier.ts";
 
 const maximumBytes = 64 * 1024;
 
@@ -74,6 +74,7 @@ interface Asking {
   waiting: number;
 }
 
+const inactive = refusedToken("invalid_token", "the access token is not active", "token active");
 const late = () => issuerSilent(retryAfterSeconds, "the caller's deadline passed first");
 
 /** Asks about each token only once at a time; concurrent callers share the answer. */
@@ -124,11 +125,8 @@ export function createIntrospection(
 
   function judge(answer: Record<string, unknown>): Verification {
     const nowMs = clock.now();
-    const notYet = { by: "signature", lookAgainAtMs: nowMs + disbelievedMs } as const;
-    if (answer.active !== true) {
-      const refusal = refusedToken("invalid_token", "the access token is not active", "token active");
-      return { refusal, ...notYet };
-    }
+    const refused = (refusal: ServiceError) => ({ refusal, lookAgainAtMs: nowMs + disbelievedMs });
+    if (answer.active !== true) return refused(inactive);
     try {
       const nowSeconds = Math.floor(nowMs / 1000);
       // §2.2: `iss` may be absent, and the answer comes from the issuer.
@@ -136,15 +134,13 @@ export function createIntrospection(
       checkTokenType(answer);
       const verified = judgeClaims(payload, rules, nowSeconds);
       checkBegun(payload, nowSeconds + rules.clockToleranceSeconds);
-      const refusal = foreignTenant(verified, rules);
-      if (refusal === undefined) {
+      if (!isForeign(verified, rules))
         return { ...verified, lookAgainAtMs: Math.min(nowMs + believedMs, verified.expiresAtMs) };
-      }
       rules.onOverreach(verified.caller.tenantId);
-      return { refusal, ...notYet };
+      return refused(foreignTenant);
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
-      return { refusal: error, ...notYet };
+      return refused(error);
     }
   }
 

@@ -104,8 +104,8 @@ const methods: {
   dpop: (rule, context) => ({
     scheme: "DPoP",
     beforeSignature: async (token, claimed, inbound) => {
-      if (claimed === "unknown") readProof(inbound);
-      else await expectProof(token, claimed, inbound, rule, context);
+      if (claimed === "unknown") proofOf(inbound);
+      else await readProof(token, claimed, inbound, rule, context);
     },
     confirm: (token, verified, inbound, signal) =>
       confirmDpopPossession(token, verified, inbound, rule, context, signal),
@@ -134,27 +134,6 @@ export interface DpopRule {
 }
 
 /**
- * Reads the call's proof and checks all but its signature, which is far more expensive.
- * @throws ServiceError `proof_of_possession_failed`
- */
-async function expectProof(
-  accessToken: string,
-  { binding }: VerifiedToken,
-  inbound: InboundRequest,
-  { publicUrl }: DpopRule,
-  { clock, clockToleranceSeconds }: PossessionContext,
-): Promise<DpopProof> {
-  return readDpopProof(readProof(inbound), {
-    boundKey: boundThumbprint(binding, "jkt"),
-    accessToken,
-    method: inbound.method,
-    target: targetOf(inbound, publicUrl),
-    nowMs: clock.now(),
-    clockToleranceSeconds,
-  });
-}
-
-/**
  * Checks that the call carries a fresh proof by the key that the verified token is bound to, and records its use. Call
  * this for every call, as the last check of its token.
  * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`; the signal's reason once aborted
@@ -167,18 +146,32 @@ async function confirmDpopPossession(
   context: PossessionContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const proof = await expectProof(accessToken, verified, inbound, rule, context);
+  const { clock, clockToleranceSeconds, signatures } = context;
+  const {
+    text,
+    boundKey,
+    id,
+    issuedAtSeconds,
+    nonce = "",
+  } = await readProof(accessToken, verified, inbound, rule, context);
   const { tenantId } = verified.caller;
-  await context.signatures.run(`proofs of ${tenantId}`, () => verifyProof(proof), signal);
+  const options = {
+    algorithms: signatureAlgorithms,
+    clockTolerance: clockToleranceSeconds,
+    currentDate: new Date(clock.now()),
+  };
+  // Item 7. The key is the token's, so that only keys known to the issuer are used.
+  const verify = () => readable(() => jwtVerify(text, EmbeddedJWK, options));
+  await signatures.run(`proofs of ${tenantId}`, verify, signal);
   const { nonces } = rule;
-  if (nonces !== undefined && !nonces.accepts(proof.nonce ?? "")) throw missingNonce(nonces.current());
-  const use = { tenantId, proof: hash("sha256", `${proof.expected.boundKey} ${proof.id}`, "base64url") };
-  const expiresAtMs = (proof.issuedAtSeconds + proofLifetimeSeconds + replicaClockSeconds) * 1000;
+  if (nonces !== undefined && !nonces.accepts(nonce)) throw missingNonce(nonces.current());
+  const use = { tenantId, proof: hash("sha256", `${boundKey} ${id}`, "base64url") };
+  const expiresAtMs = (issuedAtSeconds + proofLifetimeSeconds + replicaClockSeconds) * 1000;
   if (!(await rule.replayStore.firstUse(use, expiresAtMs))) throw refusedProof("the DPoP proof was used before");
 }
 
 /** RFC 9449 §4.3 item 1: at most one. Two that a proxy joined are not a JWT. */
-function readProof(inbound: InboundRequest): string {
+function proofOf(inbound: InboundRequest): string {
   const [proof, ...others] = inbound.headerValues("dpop");
   if (proof === undefined) throw refusedProof("a DPoP proof is required");
   if (others.length > 0) throw refusedProof("more than one DPoP header");
@@ -198,23 +191,10 @@ const proofLifetimeSeconds = 60;
  */
 const replicaClockSeconds = 300;
 
-interface ProofExpectation {
-  /** RFC 7638 thumbprint of the key that the token is bound to, base64url. */
-  readonly boundKey: string;
-  readonly accessToken: string;
-  /** HTTP method, upper case. */
-  readonly method: string;
-  /** From `targetOf`; undefined if the target is unknown, which no proof matches. */
-  readonly target: string | undefined;
-  /** Milliseconds since the Unix epoch. */
-  readonly nowMs: number;
-  /** Seconds by which the caller's clock may be ahead. */
-  readonly clockToleranceSeconds: number;
-}
-
 interface DpopProof {
   readonly text: string;
-  readonly expected: ProofExpectation;
+  /** RFC 7638 thumbprint of its key, which the token is bound to, base64url. */
+  readonly boundKey: string;
   /** Its `jti`: 1 to 256 characters. */
   readonly id: string;
   /** Its `iat`, in seconds since the Unix epoch. */
@@ -223,42 +203,38 @@ interface DpopProof {
 }
 
 /**
- * Reads a proof and checks all but its signature: RFC 9449 §4.3, items 2 to 6, 8, 9, 11 and 12, and that its key is not
- * expensive to compute with. Does NOT check the signature (item 7, `verifyProof`), the nonce (item 10), nor whether the
- * proof was used before.
+ * Reads the call's proof and checks all but its signature, which is far more expensive: RFC 9449 §4.3, items 2 to 6, 8,
+ * 9, 11 and 12, and that its key is not expensive to compute with. Does NOT check the signature (item 7), the nonce
+ * (item 10), nor whether the proof was used before.
  * @throws ServiceError `proof_of_possession_failed`
  */
-async function readDpopProof(text: string, expected: ProofExpectation): Promise<DpopProof> {
+async function readProof(
+  accessToken: string,
+  { binding }: VerifiedToken,
+  inbound: InboundRequest,
+  { publicUrl }: DpopRule,
+  { clock, clockToleranceSeconds }: PossessionContext,
+): Promise<DpopProof> {
+  const text = proofOf(inbound);
+  const boundKey = boundThumbprint(binding, "jkt");
   if (text.length > maximumProofBytes) throw refusedProof("the DPoP proof is too long");
   const [header, payload] = await readable(async () => [decodeProtectedHeader(text), decodeJwt(text)] as const);
-  await checkHeader(header, expected.boundKey);
+  await checkHeader(header, boundKey);
   const { htm, htu, ath, jti, iat, nonce } = payload;
-  if (htm !== expected.method) throw refusedProof("the DPoP proof is for another method");
-  if (typeof htu !== "string" || expected.target === undefined || normalTarget(htu) !== expected.target) {
+  if (htm !== inbound.method) throw refusedProof("the DPoP proof is for another method");
+  const target = targetOf(inbound, publicUrl);
+  if (typeof htu !== "string" || target === undefined || normalTarget(htu) !== target)
     throw refusedProof("the DPoP proof is for another URL");
-  }
-  if (ath !== hash("sha256", expected.accessToken, "base64url")) {
+  if (ath !== hash("sha256", accessToken, "base64url"))
     throw refusedProof("the DPoP proof is for another access token");
-  }
-  if (typeof jti !== "string" || jti.length < 1 || jti.length > maximumIdLength || !isCleanText(jti)) {
+  if (typeof jti !== "string" || jti.length < 1 || jti.length > maximumIdLength || !isCleanText(jti))
     throw refusedProof("the DPoP proof has no valid jti");
-  }
   if (nonce !== undefined && typeof nonce !== "string") throw refusedProof("the DPoP proof has no valid nonce");
-  return { text, expected, id: jti, issuedAtSeconds: checkAge(iat, expected), nonce };
-}
-
-/**
- * Verifies the signature of a proof from `readDpopProof`. Its key is the token's, so that only keys known to the issuer
- * are used.
- * @throws ServiceError `proof_of_possession_failed`
- */
-async function verifyProof({ text, expected }: DpopProof): Promise<void> {
-  const options = {
-    algorithms: signatureAlgorithms,
-    clockTolerance: expected.clockToleranceSeconds,
-    currentDate: new Date(expected.nowMs),
-  };
-  await readable(() => jwtVerify(text, EmbeddedJWK, options));
+  const nowSeconds = clock.now() / 1000;
+  if (iat === undefined || !Number.isFinite(iat)) throw refusedProof("the DPoP proof has no valid iat");
+  if (iat < nowSeconds - proofLifetimeSeconds) throw refusedProof("the DPoP proof is too old");
+  if (iat > nowSeconds + clockToleranceSeconds) throw refusedProof("the DPoP proof was made in the future");
+  return { text, boundKey, id: jti, issuedAtSeconds: iat, nonce };
 }
 
 /** Items 4, 6 and 12: the type, and the key that the token is bound to. `EmbeddedJWK` checks that the key is public. */
@@ -270,14 +246,6 @@ async function checkHeader({ typ, jwk }: ProtectedHeaderParameters, boundKey: st
   }
   const problem = rsaProblem(jwk);
   if (problem !== undefined) throw refusedProof("the DPoP proof's key is not supported", problem);
-}
-
-function checkAge(iat: number | undefined, { nowMs, clockToleranceSeconds }: ProofExpectation): number {
-  const nowSeconds = nowMs / 1000;
-  if (iat === undefined || !Number.isFinite(iat)) throw refusedProof("the DPoP proof has no valid iat");
-  if (iat < nowSeconds - proofLifetimeSeconds) throw refusedProof("the DPoP proof is too old");
-  if (iat > nowSeconds + clockToleranceSeconds) throw refusedProof("the DPoP proof was made in the future");
-  return iat;
 }
 
 /** Converts errors of the library to refusals. */

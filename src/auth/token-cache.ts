@@ -13,7 +13,7 @@ const maximumAgeMs = 5 * 60_000;
  * that one issuer's callers cannot evict another's; more than four issuers share the total of four.
  */
 const roomOf = (issuers: number) => Math.floor(Math.min(1, 4 / issuers) * 10_000);
-/** Cached refused tokens of each kind, about 200 bytes each. */
+/** Cached refused tokens, about 200 bytes each. */
 const refusedRoomOf = (issuers: number) => Math.floor(Math.min(1, 4 / issuers) * 4_096);
 
 /** An access token with valid signature and claims. Does not cover who sent it, which `confirm` checks. */
@@ -26,11 +26,9 @@ export interface VerifiedToken {
   readonly lookAgainAtMs?: number;
 }
 
-/** A token that is refused for its bytes: the result does not change unless the keys do. */
-export interface RefusedToken {
+/** A token that is refused for its signature, or by its issuer's answer: that does not change unless the keys do. */
+interface RefusedToken {
   readonly refusal: ServiceError;
-  /** `claims`: for its content; `signature`: for its signature, or by its issuer's answer. */
-  readonly by: "claims" | "signature";
   readonly lookAgainAtMs?: number;
 }
 
@@ -67,23 +65,16 @@ interface Entry<T> {
 
 /**
  * Wraps the verifier in a cache with the same results: every hit checks `exp`, a change of the key set or the declared
- * attributes empties the cache, and thrown errors are never cached. Keys are the SHA-256 of tokens, so that memory
- * holds none. Tokens refused for their claims have a separate cache: they cost their sender nothing, and must not evict
- * those whose signature would have to be checked again. Does NOT check possession of a bound key, which belongs to the
- * call.
+ * attributes empties the cache, and thrown errors are never cached, such as those for the claims of a token, which cost
+ * far less than a signature. Keys are the SHA-256 of tokens, so that memory holds none. Does NOT check possession of a
+ * bound key, which belongs to the call.
  */
 export function cacheVerifications(
   verify: Verify,
   { clock, keyRevision, attributeRevision, clockToleranceSeconds, issuers = 1 }: TokenCacheOptions,
 ): RequireVerified {
-  const maximumRefused = refusedRoomOf(issuers);
   const verified = new LRUCache<string, Entry<VerifiedToken>>({ max: roomOf(issuers) });
-  const refused = {
-    claims: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
-    signature: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
-  };
-  const rooms = [verified, refused.claims, refused.signature];
-  const share = sharedRefusals();
+  const refused = new LRUCache<string, Entry<ServiceError>>({ max: refusedRoomOf(issuers) });
   let keysOfTokens: number | undefined;
   let attributesOfTokens = attributeRevision();
   let revision = 0;
@@ -92,7 +83,8 @@ export function cacheVerifications(
     const keys = keyRevision();
     const attributes = attributeRevision();
     if (keys !== keysOfTokens || attributes !== attributesOfTokens) {
-      for (const room of rooms) room.clear();
+      verified.clear();
+      refused.clear();
       keysOfTokens = keys;
       attributesOfTokens = attributes;
       revision++;
@@ -114,7 +106,7 @@ export function cacheVerifications(
       verified.delete(key);
       return undefined;
     }
-    const refusal = refused.claims.get(key) ?? refused.signature.get(key);
+    const refusal = refused.get(key);
     if (refusal !== undefined && isRecent(refusal)) throw refusal.value;
     return undefined;
   }
@@ -130,22 +122,11 @@ export function cacheVerifications(
     const keep = before !== undefined && currentRevision() === before;
     const { lookAgainAtMs } = verification;
     if ("refusal" in verification) {
-      const refusal = share(verification.refusal);
-      if (keep) refused[verification.by].set(key, { value: refusal, atMs, lookAgainAtMs });
+      const { refusal } = verification;
+      if (keep) refused.set(key, { value: refusal, atMs, lookAgainAtMs });
       throw refusal;
     }
     if (keep) verified.set(key, { value: verification, atMs, lookAgainAtMs });
     return verification;
-  };
-}
-
-/** Shares one error per message: messages are constants, and each error would keep a stack. */
-function sharedRefusals(): (refusal: ServiceError) => ServiceError {
-  const shared = new Map<string, ServiceError>();
-  return (refusal) => {
-    const text = `${refusal.reason} ${refusal.message} ${String(refusal.details.cause)}`;
-    const known = shared.get(text) ?? refusal;
-    shared.set(text, known);
-    return known;
   };
 }

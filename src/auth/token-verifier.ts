@@ -2,7 +2,7 @@
 import { type CryptoKey, decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { AuthSource } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
-import { ServiceError } from "../base/errors.ts";
+import type { ServiceError } from "../base/errors.ts";
 import type { FairLimits, FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import { type IssuerEntry, speaksFor } from "../base/issuers.ts";
@@ -10,7 +10,7 @@ import type { FindKeys, TokenHeader } from "./candidate-keys.ts";
 import { refusedToken, signatureAlgorithms } from "./challenge.ts";
 import { callerFromClaims, type ReadAttributes } from "./claims.ts";
 import { bindingOf } from "./confirmation.ts";
-import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
+import type { CallContext, Verification, VerifiedToken } from "./token-cache.ts";
 
 /** Concurrent signature checks, one per thread. Others wait, in turns of issuers, or of tenants with DPoP. */
 export const signatureLimits: FairLimits = { maximum: 4, maximumWaitingEach: 2_000, maximumWaiting: 20_000 };
@@ -25,9 +25,9 @@ export interface VerifierRules extends TokenRules {
  * name the caller, `nbf`, `iat`; then what its call can show without a signature (`mayVerify`); then its signature, so
  * that no key is looked up, fetched or used for a token that is refused anyway; then that its issuer is responsible for
  * the tenant. Does NOT check `jti`, or possession of a bound key.
- * @returns the token, or the refusal if another try would not change it unless the keys do
- * @throws ServiceError `invalid_token` for an unknown key or before its time, `issuer_unavailable`, what the context's
- *   `mayVerify` throws, the signal's reason once aborted
+ * @returns the token, or the refusal for its signature or its tenant
+ * @throws ServiceError `invalid_token` or `expired_token` for its content or an unknown key, `issuer_unavailable`, what
+ *   the context's `mayVerify` throws, the signal's reason once aborted
  */
 export async function verifyToken(
   token: string,
@@ -37,14 +37,18 @@ export async function verifyToken(
   { signal, mayVerify }: CallContext,
 ): Promise<Verification> {
   const nowSeconds = Math.floor(clock.now() / 1000);
-  const claimed = readAndJudge(token, rules, nowSeconds);
-  if ("refusal" in claimed) return claimed;
   const latestSeconds = nowSeconds + rules.clockToleranceSeconds;
-  checkBegun(claimed.payload, latestSeconds);
-  await mayVerify(claimed.judged);
-  const keys = await findKeys(claimed.header, signal, () => {
-    const refusal = foreignTenant(claimed.judged, rules);
-    if (refusal !== undefined) throw refusal;
+  const judge = (payload: JWTPayload) => {
+    checkNoStatus(payload);
+    const judged = judgeClaims(payload, rules, nowSeconds);
+    checkBegun(payload, latestSeconds);
+    return judged;
+  };
+  const read = readToken(token, rules);
+  const claimed = judge(read.payload);
+  await mayVerify(claimed);
+  const keys = await findKeys(read.header, signal, () => {
+    if (isForeign(claimed, rules)) throw foreignTenant;
   });
   const turn = <T>(check: () => Promise<T>) => rules.signatures.run(rules.issuer, check, signal);
   const payload = await verifiedPayload(token, keys, turn, {
@@ -54,37 +58,22 @@ export async function verifyToken(
     clockTolerance: rules.clockToleranceSeconds,
     currentDate: new Date(nowSeconds * 1000),
   });
-  if (payload === undefined) {
-    const refusal = refusedToken("invalid_token", "the access token is not valid", "token signature");
-    return { refusal, by: "signature" };
-  }
+  if (payload === undefined) return { refusal: badSignature };
   // Check the verified payload again: nothing rests on the unverified one.
-  checkNoStatus(payload);
-  checkBegun(payload, latestSeconds);
-  const verified = judgeClaims(payload, rules, nowSeconds);
+  const verified = judge(payload);
   // After the signature, so that the issuer is not blamed for forged tokens.
-  const refusal = foreignTenant(verified, rules);
-  if (refusal !== undefined) {
-    rules.onOverreach(verified.caller.tenantId);
-    return { refusal, by: "signature" };
-  }
-  return verified;
+  if (!isForeign(verified, rules)) return verified;
+  rules.onOverreach(verified.caller.tenantId);
+  return { refusal: foreignTenant };
 }
 
-interface JudgedToken extends ReadToken {
-  readonly judged: VerifiedToken;
-}
-
-function readAndJudge(token: string, rules: TokenRules, nowSeconds: number): JudgedToken | RefusedToken {
-  try {
-    const read = readToken(token, rules);
-    checkNoStatus(read.payload);
-    return { ...read, judged: judgeClaims(read.payload, rules, nowSeconds) };
-  } catch (error) {
-    if (!(error instanceof ServiceError)) throw error;
-    return { refusal: error, by: "claims" };
-  }
-}
+// Cached refusals share one error each.
+const badSignature = refusedToken("invalid_token", "the access token is not valid", "token signature");
+export const foreignTenant = refusedToken(
+  "invalid_token",
+  "the token issuer may not speak for this tenant",
+  "token tenant",
+);
 
 /** Returns the payload of a token that one of the keys signed; undefined if none did. Waits for a turn for each key. */
 async function verifiedPayload(
@@ -182,10 +171,9 @@ export function judgeClaims(payload: JWTPayload, rules: TokenRules, nowSeconds: 
   };
 }
 
-/** Refuses a token for a tenant that is not the issuer's; undefined if it is. */
-export function foreignTenant({ caller }: VerifiedToken, { tenants }: TokenRules): ServiceError | undefined {
-  if (speaksFor(tenants, caller.tenantId)) return undefined;
-  return refusedToken("invalid_token", "the token issuer may not speak for this tenant", "token tenant");
+/** Whether the token is for a tenant that is not the issuer's. */
+export function isForeign({ caller }: VerifiedToken, { tenants }: TokenRules): boolean {
+  return !speaksFor(tenants, caller.tenantId);
 }
 
 /** @throws ServiceError `invalid_token` for a token that is not valid yet */

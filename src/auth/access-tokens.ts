@@ -165,13 +165,10 @@ interface TokenIssuers extends IssuersInForce {
   readonly verify: RequireVerified;
 }
 
-/** Verifies tokens of one issuer completely, `iss` included. */
-interface Source {
-  readonly verify: RequireVerified;
-}
-
-interface Issuer extends Source {
+interface Issuer {
   readonly entry: IssuerEntry;
+  /** Verifies its tokens completely, `iss` included. */
+  readonly verify: RequireVerified;
   /** Undefined if its tokens are introspected. */
   readonly keys: IssuerKeys | undefined;
   readonly status: () => IssuerStatus;
@@ -189,8 +186,8 @@ function openIssuers(
   const closing = new AbortController();
   const own = session && openOwn(session);
   let current: ReadonlyMap<string, Issuer> = new Map();
-  let only: Source | undefined;
-  let asked: readonly { readonly prefix: string; readonly source: Source }[] = [];
+  let only: RequireVerified | undefined;
+  let asked: readonly Issuer[] = [];
   let isStarted = false;
 
   /** @param sharers number of issuers that share the memory for caches */
@@ -209,12 +206,12 @@ function openIssuers(
     return (token, context) => verifyToken(token, rules, findKeys, clock, context);
   }
 
-  function openOwn({ issuer, audience, keys }: SessionTokenRule): Source {
+  function openOwn({ issuer, audience, keys }: SessionTokenRule): RequireVerified {
     const entry = { issuer, audience, requireAtJwt: true, claims: sessionClaimNames, tenants: everyTenant };
     const readAttributes = attributesWithin(sessionAttributesClaim, attributes);
     const rules = { ...entry, clockToleranceSeconds, readAttributes, signatures, onOverreach: () => {} };
     const verify = byKeys({ ...rules, authSource: "session_token" }, sessionKeyFinder(keys));
-    return { verify: remember(verify, () => keys.revision) };
+    return remember(verify, () => keys.revision);
   }
 
   /** @param known keys of the same issuer, which are kept */
@@ -258,28 +255,23 @@ function openIssuers(
       }),
     );
     current = next;
-    only = onlySource(next, own);
-    asked = [...next.values()].flatMap((source) =>
-      source.entry.introspection === undefined ? [] : [{ prefix: source.entry.introspection.tokenPrefix, source }],
-    );
+    only = onlyVerifier(next, own);
+    asked = [...next.values()].filter(({ keys }) => keys === undefined);
     for (const [issuer, { keys }] of before) if (keys !== next.get(issuer)?.keys) keys?.close();
     if (isStarted) for (const [issuer, { keys }] of next) if (keys !== before.get(issuer)?.keys) keys?.start();
   }
 
   /**
-   * The unverified `iss` only chooses the source: no source accepts a token that was signed for another. An opaque
+   * The unverified `iss` only chooses the verifier: none accepts a token that was signed for another issuer. An opaque
    * token goes to the issuer whose token prefix matches, and to no other.
    */
-  function sourceOf(token: string): Source {
+  function verifierOf(token: string): RequireVerified {
     if (only !== undefined) return only;
     const issuer = claimedIssuer(token);
-    const source =
-      issuer === undefined
-        ? asked.find(({ prefix }) => token.startsWith(prefix))?.source
-        : issuer === session?.issuer
-          ? own
-          : current.get(issuer);
-    if (source !== undefined) return source;
+    const isAsked = ({ entry }: Issuer) => token.startsWith(entry.introspection?.tokenPrefix ?? "");
+    const named = issuer === undefined ? asked.find(isAsked) : current.get(issuer);
+    const verify = issuer !== undefined && issuer === session?.issuer ? own : named?.verify;
+    if (verify !== undefined) return verify;
     throw refusedToken("invalid_token", "the access token is not valid", "token iss");
   }
 
@@ -289,10 +281,10 @@ function openIssuers(
     async verify(token, context) {
       for (;;) {
         const issuersBefore = current;
-        const source = sourceOf(token);
-        const verified = await source.verify(token, context);
+        const verify = verifierOf(token);
+        const verified = await verify(token, context);
         // An issuer that was removed while its keys were awaited must not authenticate a caller.
-        if (current === issuersBefore || sourceOf(token) === source) return verified;
+        if (current === issuersBefore || verifierOf(token) === verify) return verified;
       }
     },
     issuerOf(tenantId) {
@@ -346,12 +338,15 @@ function requireApart(entries: readonly IssuerEntry[], own: string | undefined):
   if (indistinct !== undefined) throw new Error(`the tokens of ${indistinct.join(" and ")} cannot be distinguished`);
 }
 
-/** The only source, if there is just one; then choosing it needs no parsing. */
-function onlySource(issuers: ReadonlyMap<string, Issuer>, own: Source | undefined): Source | undefined {
+/** The only verifier, if there is just one; then choosing it needs no parsing. */
+function onlyVerifier(
+  issuers: ReadonlyMap<string, Issuer>,
+  own: RequireVerified | undefined,
+): RequireVerified | undefined {
   const [first, ...others] = issuers.values();
   if (first === undefined) return own;
   // An issuer that introspects must not see the tokens of others.
-  return others.length === 0 && own === undefined && first.keys !== undefined ? first : undefined;
+  return others.length === 0 && own === undefined && first.keys !== undefined ? first.verify : undefined;
 }
 
 function claimedIssuer(token: string): string | undefined {

@@ -99,17 +99,13 @@ export function inRealm(name: string, thrown: unknown): unknown {
   return new ServiceError(reason, message, { ...details, challenge });
 }
 
-/** 503 if the issuer must be asked and does not answer. `cause` is for the log. */
-export function issuerSilent(retryAfterSeconds: number, cause: string): ServiceError {
-  return new ServiceError("issuer_unavailable", "the token issuer does not answer", { retryAfterSeconds, cause });
-}
-
-/** 503 while the issuer's keys are not known. `cause` is for the log. */
-export function issuerUnavailable(retryAfterSeconds: number, cause: string): ServiceError {
-  return new ServiceError("issuer_unavailable", "the keys of the token issuer are not available", {
-    retryAfterSeconds,
-    cause,
-  });
+/** 503 if the issuer does not answer, or its keys are not known. `cause` is for the log. */
+export function issuerUnavailable(
+  retryAfterSeconds: number,
+  cause: string,
+  message = "the keys of the token issuer are not available",
+): ServiceError {
+  return new ServiceError("issuer_unavailable", message, { retryAfterSeconds, cause });
 }
 
 /** credentials = auth-scheme [ 1*SP token68 ] (RFC 9110 §11.4, RFC 6750 §2.1, RFC 9449 §7.1) */

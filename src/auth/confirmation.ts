@@ -40,9 +40,9 @@ const keyNames = { "x5t#S256": "client certificate", jkt: "DPoP key" } as const;
  * @throws ServiceError `proof_of_possession_failed`
  */
 export function boundThumbprint(binding: TokenBinding, method: ConfirmationMethod): string {
-  if (binding === "unbound") throw refusedBinding(`the access token is not bound to a ${keyNames[method]}`);
+  if (binding === "unbound") throw refusedPossession(`the access token is not bound to a ${keyNames[method]}`);
   if (binding === "unclear" || binding.method !== method) {
-    throw refusedBinding(`the access token is not bound to exactly one ${keyNames[method]}`);
+    throw refusedPossession(`the access token is not bound to exactly one ${keyNames[method]}`);
   }
   return binding.thumbprint;
 }
@@ -50,10 +50,10 @@ export function boundThumbprint(binding: TokenBinding, method: ConfirmationMetho
 /** @throws ServiceError `proof_of_possession_failed` if the token is bound to a key */
 export function requireUnbound(binding: TokenBinding): void {
   if (binding === "unbound") return;
-  throw refusedBinding("the access token is bound to a key, which this deployment cannot check");
+  throw refusedPossession("the access token is bound to a key, which this deployment cannot check");
 }
 
-function refusedBinding(message: string): Error {
+function refusedPossession(message: string): Error {
   return refusedToken("proof_of_possession_failed", message);
 }
 
@@ -124,11 +124,6 @@ function presentedThumbprint(
   const thumbprint = forwarded.length === 1 ? parseForwardedCertificate(value, rule.format) : undefined;
   if (thumbprint === undefined) throw refusedPossession("the forwarded client certificate is not well formed");
   return thumbprint;
-}
-
-/** 401: the call does not prove possession of the key. */
-function refusedPossession(message: string): Error {
-  return refusedToken("proof_of_possession_failed", message);
 }
 
 // The peer that asks for a session, from the network alone, before a byte of the body is read.

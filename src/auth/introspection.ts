@@ -5,7 +5,7 @@ import { ServiceError } from "../base/errors.ts";
 import { createSemaphore } from "../base/fair-queue.ts";
 import type { IntrospectionRule } from "../base/issuers.ts";
 import { untilAborted } from "../base/timers.ts";
-import { issuerSilent, refusedToken } from "./challenge.ts";
+import { issuerUnavailable, refusedToken } from "./challenge.ts";
 import { type FetchContext, postForm } from "./issuer-documents.ts";
 import { createRefetchBudget, type IssuerStatus } from "./issuer-keys.ts";
 import type { Verification, Verify } from "./token-cache.ts";
@@ -51,7 +51,6 @@ const callsEachSecond = 100;
 /** Concurrent questions to one issuer, and questions that wait. */
 const maximumCalls = 16;
 const maximumWaiting = 1_000;
-const retryAfterSeconds = 1;
 
 /** Outcome of a question, for metrics. `unasked`: a limit was reached. */
 export type IntrospectionResult = "active" | "inactive" | "failed" | "unasked";
@@ -74,8 +73,9 @@ interface Asking {
   waiting: number;
 }
 
+const issuerSilent = (cause: string) => issuerUnavailable(1, cause, "the token issuer does not answer");
 const inactive = refusedToken("invalid_token", "the access token is not active", "token active");
-const late = () => issuerSilent(retryAfterSeconds, "the caller's deadline passed first");
+const late = () => issuerSilent("the caller's deadline passed first");
 
 /** Asks about each token only once at a time; concurrent callers share the answer. */
 export function createIntrospection(
@@ -105,7 +105,7 @@ export function createIntrospection(
       const isUnasked = error instanceof ServiceError;
       if (!isUnasked) failure = error instanceof Error ? error.message : "unknown error";
       onAnswered(isUnasked ? "unasked" : "failed");
-      return issuerSilent(retryAfterSeconds, isUnasked ? "too many introspections are waiting" : String(failure));
+      return issuerSilent(isUnasked ? "too many introspections are waiting" : String(failure));
     }
   }
 
@@ -115,7 +115,7 @@ export function createIntrospection(
     if (known !== undefined) return known;
     if (!budget.take()) {
       onAnswered("unasked");
-      throw issuerSilent(retryAfterSeconds, "the introspections of this second are used up");
+      throw issuerSilent("the introspections of this second are used up");
     }
     const left = new AbortController();
     const asking = { answer: ask(token, left.signal), left, waiting: 0 };

@@ -1,5 +1,6 @@
 /** Requests of any method at random: good ones mostly, and every kind of borderline and bad value among them. */
 import { create, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
+import { StructSchema } from "@bufbuild/protobuf/wkt";
 import fc, { type Arbitrary } from "fast-check";
 
 const maxLengths: Readonly<Record<string, number>> = {
@@ -37,13 +38,26 @@ const badSamples: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+const free = mostly(
+  fc.constant<object>({ a: "b" }),
+  fc.dictionary(fc.constantFrom("a", "\0"), fc.constantFrom("b", 2 ** 53, 1)),
+);
+
+/** Beyond what is looked at member by member. */
+interface Excess {
+  readonly counts: readonly number[];
+  readonly texts: readonly string[];
+}
+const noExcess: Excess = { counts: [], texts: [] };
+export const excess: Excess = { counts: [1_024, 1_025], texts: ["x".repeat(5_000), "\ud800".repeat(4_097)] };
+
 /** Any request of a message type. */
-export function requestOf(desc: DescMessage): Arbitrary<Message> {
-  return membersOf(desc).map((members) => create(desc, members as never));
+export function requestOf(desc: DescMessage, beyond = noExcess): Arbitrary<Message> {
+  return membersOf(desc, beyond).map((members) => create(desc, members as never));
 }
 
-function membersOf(desc: DescMessage): Arbitrary<Record<string, unknown>> {
-  const members = Object.fromEntries(desc.fields.map((field) => [field.localName, memberOf(field)]));
+function membersOf(desc: DescMessage, beyond: Excess): Arbitrary<Record<string, unknown>> {
+  const members = Object.fromEntries(desc.fields.map((field) => [field.localName, memberOf(field, beyond)]));
   const required = desc.fields.filter((field) => !isOptional(field)).map(({ localName }) => localName);
   return mostly(
     fc.record(members, { requiredKeys: required }),
@@ -56,25 +70,29 @@ function isOptional({ proto, fieldKind }: DescField): boolean {
   return proto.proto3Optional || fieldKind === "list" || fieldKind === "map";
 }
 
-function memberOf(field: DescField): Arbitrary<unknown> {
+function memberOf(field: DescField, beyond: Excess): Arbitrary<unknown> {
   switch (field.fieldKind) {
     case "message":
-      return membersOf(field.message);
+      return field.message.typeName === StructSchema.typeName ? free : membersOf(field.message, beyond);
     case "enum": {
       const numbers = field.enum.values.map(({ number }) => number);
       return mostly(fc.constantFrom(...numbers.filter((number) => number !== 0)), fc.constantFrom(0, 99, -1));
     }
     case "list":
+      if (field.listKind === "message") return fc.array(membersOf(field.message, beyond), { maxLength: 3 });
       return mostly(
         fc.array(text(256), { maxLength: 3 }),
-        fc.constantFrom(Array(64).fill("a"), Array(65).fill("a"), ["x".repeat(257)], ["\0"]),
+        fc.constantFrom(
+          ...[64, 65, ...beyond.counts].map((count) => Array(count).fill("a")),
+          ["x".repeat(257)],
+          ["\0"],
+        ),
       );
     case "map":
       return mostly(
         fc.dictionary(fc.string({ minLength: 1, maxLength: 9 }), text(64), { maxKeys: 3, noNullPrototype: true }),
         fc.constantFrom(
-          pairs(64),
-          pairs(65),
+          ...[64, 65, ...beyond.counts].map(pairs),
           { "": "empty key" },
           { ["k".repeat(128)]: "v".repeat(1024) },
           { ["k".repeat(129)]: "" },
@@ -84,11 +102,12 @@ function memberOf(field: DescField): Arbitrary<unknown> {
         ),
       );
     case "scalar":
-      return scalar(field);
+      return scalar(field, beyond);
   }
 }
 
-function scalar(field: DescField & { fieldKind: "scalar" }): Arbitrary<unknown> {
+function scalar(field: DescField & { fieldKind: "scalar" }, beyond: Excess): Arbitrary<unknown> {
+  if (field.scalar === ScalarType.BOOL) return fc.boolean();
   if (field.scalar === ScalarType.INT64) {
     return mostly(
       fc.constantFrom(0n, 1n, 48_213n, 2n ** 53n - 1n),
@@ -99,7 +118,10 @@ function scalar(field: DescField & { fieldKind: "scalar" }): Arbitrary<unknown> 
   const bad = badSamples[field.name] ?? [];
   const maxLength = maxLengths[field.name] ?? 256;
   const odd = ["", "x".repeat(maxLength), "x".repeat(maxLength + 1), "\ud83d\ude00".repeat(maxLength), "a\0b"];
-  return mostly(good === undefined ? text(maxLength) : fc.constantFrom(...good), fc.constantFrom(...odd, ...bad));
+  return mostly(
+    good === undefined ? text(maxLength) : fc.constantFrom(...good),
+    fc.constantFrom(...odd, ...bad, ...beyond.texts),
+  );
 }
 
 /** Good text: never empty, since members may have to be there. */

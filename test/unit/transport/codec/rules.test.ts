@@ -5,11 +5,9 @@ import {
   clone,
   create,
   createFileRegistry,
-  type DescField,
   type DescMessage,
   getOption,
   type Message,
-  ScalarType,
   setExtension,
 } from "@bufbuild/protobuf";
 import { type Path, type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
@@ -39,8 +37,9 @@ import {
 import { maxViolations, type Violation } from "../../../../src/base/errors.ts";
 import { rulesOf } from "../../../../src/transport/codec/rules.ts";
 import { draws } from "../../../harness/draws.ts";
+import { excess, requestOf } from "../../../harness/generate.ts";
 import { authzenMethods, methodOn, requestFromRest, wireMethods } from "../../../harness/methods.ts";
-import { attributes, labels, members, mostly, requestTypes, samples, textsOf } from "../requests.ts";
+import { requestTypes, samples } from "../requests.ts";
 
 const validator = createValidator({ regexMatch: (pattern, text) => new RegExp(pattern, "u").test(text) });
 const types = [
@@ -50,38 +49,6 @@ const types = [
   EventItemSchema,
   RegistrationItemSchema,
 ];
-
-function messages(desc: DescMessage): fc.Arbitrary<Message> {
-  return members(desc, ({ localName }) => localName, arbitraryOf).map((init) => create(desc, init as never));
-}
-
-const free = mostly(
-  fc.constant<object>({ a: "b" }),
-  fc.dictionary(fc.constantFrom("a", "\0"), fc.constantFrom("b", 2 ** 53, 1)),
-);
-const manyTexts = fc.constantFrom(1024, 1025).map((count) => Array.from({ length: count }, (_, i) => `${i}`));
-
-function arbitraryOf(field: DescField): fc.Arbitrary<unknown> {
-  switch (field.fieldKind) {
-    case "message":
-      return field.message.typeName === StructSchema.typeName ? free : messages(field.message);
-    case "enum":
-      return mostly(fc.constantFrom(...field.enum.values.map(({ number }) => number)), fc.constantFrom(0, -1, 300));
-    case "scalar":
-      if (field.scalar === ScalarType.BOOL) return fc.boolean();
-      return field.scalar === ScalarType.INT64
-        ? mostly(fc.constantFrom(0n, 48213n, 2n ** 53n - 1n), fc.constantFrom(-1n, 2n ** 53n, 2n ** 63n - 1n))
-        : mostly(textsOf(field), fc.constantFrom("x".repeat(5000), "😀".repeat(2500), "\ud800".repeat(4097)));
-    case "list":
-      if (field.listKind === "message") return fc.array(messages(field.message), { maxLength: 3 });
-      return mostly(labels, manyTexts);
-    case "map":
-      return mostly(
-        attributes,
-        manyTexts.map((keys) => Object.fromEntries(keys.map((key) => [key, ""]))),
-      );
-  }
-}
 
 /** Path in the names of the JSON routes; positions for the keys of maps. */
 function pathOf(path: Path, root: ReflectMessage, forKey: boolean): string {
@@ -152,7 +119,7 @@ function goodOnes(desc: DescMessage): [Message][] {
 describe.each(types.map((desc) => [desc.name, desc] as const))("%s", (_, desc) => {
   test("the violations are protovalidate's, after those of content", () => {
     const [counts, rules] = [{ good: 0, broken: 0 }, rulesOf(desc)];
-    const property = fc.property(messages(desc), (message) => {
+    const property = fc.property(requestOf(desc, excess), (message) => {
       const twin = structuredClone(message);
       const found = rules(message);
       clearEmpty(reflect(desc, twin));

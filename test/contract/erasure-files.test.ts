@@ -6,8 +6,6 @@ import type { TenantId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { openConnection } from "../../src/stores/files/connection.ts";
-import { hideErased } from "../../src/stores/sqlite/noted-erasures.ts";
 import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import { migrations } from "../../src/stores/sqlite/schema.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
@@ -248,20 +246,6 @@ describe("older files", () => {
     await fixture.reading(async (archive) =>
       expect(await archive.undoneErasures()).toMatchObject([{ recordId: one.recordId, erasureLeafIndex: 2 }]),
     );
-  });
-
-  test("hide what was erased by a look at one row, not at all of them", async () => {
-    await append();
-    const connection = openConnection({ path: fixture.path, readOnly: true, busyTimeoutMs: 1_000 });
-    hideErased(connection, []);
-    const plan = connection.prepare(
-      `EXPLAIN QUERY PLAN SELECT leaf, sealed, opening FROM entries LEFT JOIN openings USING (tenant_id, record_id)
-        WHERE tenant_id = 'alice' AND leaf_index = 1`,
-    );
-    expect(
-      [...plan.iterate()].map(({ detail }) => String(detail)).filter((step) => /SCAN|MATERIALIZE/.test(step)),
-    ).toEqual([]);
-    connection.close();
   });
 
   test("an anchor that lost its notes gets them from the store", async () => {

@@ -27,11 +27,6 @@ afterEach(async () => {
   await fixture.remove();
 });
 
-test("a store at rest has the thread that writes alone, also where it is asked whether it is ready", async () => {
-  await ledger.check();
-  expect(started).toHaveLength(1);
-});
-
 test("the first record starts it, and a check looks at it from then on", async () => {
   const { recordId } = await ledger.append(makeRecord(alice));
   await vi.waitFor(() => expect(started).toHaveLength(2));
@@ -54,10 +49,4 @@ test("a question is refused while it does not start, and answered once it does",
   await expect(asked).rejects.toMatchObject({ reason: "store_unavailable" });
   await vi.waitFor(() => expect(ledger.find(alice, makeRecord(alice).recordId)).resolves.toBe("unknown"));
   await vi.waitFor(() => expect(started).toHaveLength(3));
-});
-
-test("a store that is closed starts none", async () => {
-  await ledger.close();
-  await expect(ledger.find(alice, makeRecord(alice).recordId)).rejects.toMatchObject({ reason: "store_unavailable" });
-  expect(started).toHaveLength(1);
 });

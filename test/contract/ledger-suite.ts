@@ -398,25 +398,6 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       });
     });
 
-    test("two ledgers on one store share the logs", async () => {
-      const other = await fixture.open({ clock, random: seededRandom("other") });
-      try {
-        const otherRecord = recordMaker(clock, seededRandom("other ids"));
-        const results = await Promise.allSettled(
-          Array.from({ length: 100 }, (_, call) =>
-            call % 2 === 0 ? ledger.append(makeRecord(alice)) : other.append(otherRecord(alice)),
-          ),
-        );
-        const stored = indices(results).filter((index) => index !== undefined);
-        expect(new Set(stored).size).toBe(100);
-        await expectGapless(fixture, "alice", 101);
-        const last = results.at(-1) as PromiseFulfilledResult<Appended>;
-        expect(await ledger.find(alice, last.value.recordId)).toMatchObject({ record_id: last.value.recordId });
-      } finally {
-        await other.close();
-      }
-    });
-
     test("closing writes what is queued and refuses what comes later", async () => {
       const queued = Array.from({ length: 10 }, () => ledger.append(makeRecord(alice)));
       const closed = ledger.close();

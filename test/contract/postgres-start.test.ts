@@ -53,16 +53,13 @@ describe("the schema", () => {
     expect(await server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", url)).toEqual([]);
   });
 
-  test("of a newer program is refused by both", async () => {
-    await fixture.query("INSERT INTO schema_migrations VALUES (99, 'from the future')");
-    await expect(start()).rejects.toThrow("newer version");
-    await expect(migratePostgres({ target: fixture.target, random })).rejects.toThrow("newer version");
-  });
-
-  test("of another program is refused by both", async () => {
-    await fixture.query("UPDATE schema_migrations SET name = 'theirs' WHERE version = 1");
-    await expect(start()).rejects.toThrow("another program");
-    await expect(migratePostgres({ target: fixture.target, random })).rejects.toThrow("another program");
+  test.each([
+    ["a newer", "INSERT INTO schema_migrations VALUES (99, 'from the future')", "newer version"],
+    ["another", "UPDATE schema_migrations SET name = 'theirs' WHERE version = 1", "another program"],
+  ])("of %s program is refused by both", async (_which, change, message) => {
+    await fixture.query(change);
+    await expect(start()).rejects.toThrow(message);
+    await expect(migratePostgres({ target: fixture.target, random })).rejects.toThrow(message);
   });
 
   test("that is missing is not made by who serves", async () => {

@@ -8,8 +8,7 @@ import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile, type SigningKeys } from "../../src/stores/files/key-file.ts";
-import { KeyRing, RetiredKeyError } from "../../src/stores/sql/key-ring.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { StoreFixture } from "./store-fixture.ts";
 
@@ -108,26 +107,13 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
       expect(size).toBe((await fixture.rows("alice")).length);
     });
 
-    test("and others right behind it are followed by every kind of work, on a replica that was two behind too", async () => {
+    test("and another right behind it are followed by every kind of work of a replica", async () => {
       const running = await open();
       const { log } = await running.append(makeRecord(alice));
-      const keys = new KeyRing(readKeyFile(fixture.keyPath) as SigningKeys, {
-        keyPath: fixture.keyPath,
-        logger: undefined,
-      });
-      const tried: string[] = [];
-      const rotations = 3;
-      const done = await keys.following(async (current) => {
-        tried.push(Buffer.from(current).toString("hex"));
-        if (tried.length > rotations) return "done";
-        throw new RetiredKeyError(rotate());
-      });
-      expect([done, new Set(tried).size]).toEqual(["done", rotations + 1]);
-      const endless = keys.following(async () => {
-        throw new RetiredKeyError(rotate());
-      });
-      await expect(endless).rejects.toMatchObject({ reason: "store_unavailable" });
-      await open();
+      for (let rotations = 0; rotations < 2; rotations++) {
+        rotate();
+        await open();
+      }
       const current = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
       expect(await running.checkpoint(logNameOf(log))).toBeDefined();
       expect(isSignedBy(current, await running.append(makeRecord(alice)))).toBe(true);

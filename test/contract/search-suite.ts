@@ -56,6 +56,23 @@ const drawn = fc.record({
   stepMs: fc.integer({ min: -1, max: 2 }),
 });
 
+const askedValues = {
+  subject: [...subjects, "s-3"],
+  principal: ["p-1", "p-2", "s-1"],
+  artifact_digest: digests,
+  cid: [...cids, "sha256:a"],
+  resource_id: [...resources, "pii"],
+  label: labels,
+  on_behalf_of: ["user/alice", "alice", "user"],
+  attribute: ["person=a", "person=b=c", "a"],
+  outcome: ["allow", "deny", "unknown", "accepted", "refused", "completed", "failed"],
+  reason: ["platform/a", "tenant/b"],
+  alert: ["break-glass", "after-hours"],
+  operation: ["protect", "access", "wrap"],
+  decision_id: cited,
+  record_id: cited,
+} satisfies Partial<Record<SearchField, readonly string[]>>;
+
 /**
  * What one query is made of: what some of the fields of an earlier record hold, by its position, and a value that any or
  * no record may have.
@@ -65,24 +82,9 @@ const asked = fc.record({
   fields: fc.subarray([...searchFields]),
   others: fc.array(
     fc.oneof(
-      fc.record({ field: fc.constant("subject" as const), value: fc.constantFrom(...subjects, "s-3") }),
-      fc.record({ field: fc.constant("principal" as const), value: fc.constantFrom("p-1", "p-2", "s-1") }),
-      fc.record({ field: fc.constant("artifact_digest" as const), value: fc.constantFrom(...digests) }),
-      fc.record({ field: fc.constant("cid" as const), value: fc.constantFrom(...cids, "sha256:a") }),
-      fc.record({ field: fc.constant("resource_id" as const), value: fc.constantFrom(...resources, "pii") }),
-      fc.record({ field: fc.constant("label" as const), value: fc.constantFrom(...labels) }),
-      fc.record({ field: fc.constant("on_behalf_of" as const), value: fc.constantFrom("user/alice", "alice", "user") }),
-      fc.record({ field: fc.constant("attribute" as const), value: fc.constantFrom("person=a", "person=b=c", "a") }),
-      fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("allow", "deny", "unknown") }),
-      fc.record({
-        field: fc.constant("outcome" as const),
-        value: fc.constantFrom("accepted", "refused", "completed", "failed"),
-      }),
-      fc.record({ field: fc.constant("reason" as const), value: fc.constantFrom("platform/a", "tenant/b") }),
-      fc.record({ field: fc.constant("alert" as const), value: fc.constantFrom("break-glass", "after-hours") }),
-      fc.record({ field: fc.constant("operation" as const), value: fc.constantFrom("protect", "access", "wrap") }),
-      fc.record({ field: fc.constant("decision_id" as const), value: fc.constantFrom(...cited) }),
-      fc.record({ field: fc.constant("record_id" as const), value: fc.constantFrom(...cited) }),
+      ...Object.entries(askedValues).map(([field, values]) =>
+        fc.record({ field: fc.constant(field as SearchField), value: fc.constantFrom(...values) }),
+      ),
     ),
     { maxLength: 1 },
   ),

@@ -143,16 +143,12 @@ describe("an opaque token", () => {
     ["of another audience", { aud: "api://another" }],
     ["of no audience", { aud: undefined }],
     ["of another issuer", { iss: "https://other.example" }],
-    ["of its issuer with a slash more", { iss: `${issuer}/` }],
     ["of an issuer that is none", { iss: null }],
     ["without an end", { exp: undefined }],
-    ["not yet begun", { nbf: 4_000_000_000 }],
     ["of another tenant", { tenant_id: "acme" }],
-    ["without a principal", { principal_id: undefined }],
     ["of another type", { token_type: "refresh_token" }],
     ["of a type that is none", { token_type: 1 }],
     ["that is an ID token", { typ: "ID" }],
-    ["that is a refresh token", { typ: "Refresh" }],
     ["active as a text", { active: "true" }],
   ])("%s is refused, active or not", async (_name, changes) => {
     answer = (response) => sendJson(response, good(changes));

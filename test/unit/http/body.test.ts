@@ -1,8 +1,4 @@
-import { once } from "node:events";
-import { createServer, type IncomingMessage } from "node:http";
-import { type AddressInfo, connect } from "node:net";
 import { Readable } from "node:stream";
-import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
@@ -161,26 +157,4 @@ describe("memory", () => {
     });
     fc.assert(property);
   });
-});
-
-test("requests on one connection, each in one piece with its body, are answered in order and end", async () => {
-  const requests: IncomingMessage[] = [];
-  const server = createServer(async (request, response) => {
-    requests.push(request);
-    // As after the gate: Node has run what it does after the first part of the body.
-    await Promise.resolve();
-    const declaredBytes = Number(request.headers["content-length"]);
-    const body = await readBody(request, announced(declaredBytes), limits, patient());
-    response.end(`<${body}>`);
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
-  const request = (body: string, last = "") =>
-    `POST / HTTP/1.1\r\nhost: h\r\n${last}content-length: ${body.length}\r\n\r\n${body}`;
-  socket.write(request("one") + request("") + request("three") + request("four", "connection: close\r\n"));
-  const answers = await text(socket);
-  expect(answers.match(/<\w*>/g)).toEqual(["<one>", "<>", "<three>", "<four>"]);
-  expect(requests.map(({ complete, readableEnded }) => [complete, readableEnded])).toEqual(Array(4).fill([true, true]));
-  server.close();
 });

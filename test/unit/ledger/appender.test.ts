@@ -251,24 +251,29 @@ test("when the store fails, everyone who waits is refused with its cause, and th
   expect(await next).toMatchObject({ leafIndex: 0 });
 });
 
+/** Time that the test lets pass, all at once. */
+function heldTimers() {
+  const pending = new Set<() => void>();
+  return {
+    pending,
+    after(_: number, action: () => void) {
+      pending.add(action);
+      return () => void pending.delete(action);
+    },
+    pass() {
+      for (const action of pending) action();
+      pending.clear();
+    },
+  };
+}
+
 describe("the time limit of a record", () => {
-  /** Time that the test lets pass, all at once. */
   function limited(limits: Partial<AppenderLimits> = {}) {
-    const actions = new Set<() => void>();
-    const timers = {
-      after: (_: number, action: () => void) => {
-        actions.add(action);
-        return () => void actions.delete(action);
-      },
-    };
+    const { pass, ...timers } = heldTimers();
     const writer = new HeldWriter();
     const all = { ...defaultAppenderLimits, maxWaitMs: 5_000, ...limits };
     const appender = new Appender(writer, signer, all, undefined, timers);
-    const pass = () => {
-      for (const action of actions) action();
-      actions.clear();
-    };
-    return { writer, appender, pass, pending: actions };
+    return { writer, appender, pass, pending: timers.pending };
   }
   const late = { reason: "store_unavailable", message: "The record store did not do it in time." };
 
@@ -331,22 +336,11 @@ describe("the time limit of a record", () => {
 
 describe("room for groups of a tenant", () => {
   function rooms() {
-    const actions = new Set<() => void>();
-    const after = (_: number, action: () => void) => {
-      actions.add(action);
-      return () => void actions.delete(action);
-    };
-    const kept = new GroupRooms(10, { after });
+    const { pass, ...timers } = heldTimers();
+    const kept = new GroupRooms(10, timers);
     const leaves: (() => void)[] = [];
     const enter = (tenantId: TenantId, count = 10) => kept.enter(tenantId, count, (leave) => leaves.push(leave));
-    return {
-      enter,
-      leaves,
-      pass: () => {
-        for (const action of actions) action();
-      },
-      pending: actions,
-    };
+    return { enter, leaves, pass, pending: timers.pending };
   }
 
   test("is there for one more while it is not full; others wait for it in their order", async () => {

@@ -4,16 +4,12 @@ import { formatSignature, parseNote } from "../../../src/ledger/tlog/note.ts";
 import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { cosignedText, findCosignature, parseCosignerKey } from "../../../src/ledger/witness/cosignature.ts";
 import { parseWitnessSize } from "../../../src/ledger/witness/witness-log.ts";
-
-const good = <Value>(value: Value | undefined): Value => {
-  if (value === undefined) throw new Error("malformed");
-  return value;
-};
+import { must } from "../domain/world.ts";
 
 const name = "witness.example/w1";
 const key = signingKeyOf(new Uint8Array(32).fill(3));
 const keyId = keyIdOf(name, key.publicKey, cosignatureType);
-const verifier = good(parseCosignerKey(formatVerifierKey(name, key.publicKey, cosignatureType)));
+const verifier = must(parseCosignerKey(formatVerifierKey(name, key.publicKey, cosignatureType)));
 const nowMs = Date.UTC(2026, 0, 2);
 const nowSeconds = nowMs / 1_000;
 const text = "log.example/a\n7\nAAAA\n";

@@ -2,11 +2,7 @@ import { expect, test } from "vitest";
 import { openCheckpoint, parseCheckpoint, signCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { openNote, parseNote, signNote } from "../../../src/ledger/tlog/note.ts";
 import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
-
-const good = <Value>(value: Value | undefined): Value => {
-  if (value === undefined) throw new Error("malformed");
-  return value;
-};
+import { must } from "../domain/world.ts";
 
 // The example of C2SP signed-note.
 const exampleKey = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
@@ -18,10 +14,10 @@ const exampleNote = `This is an example message.
 const key = signingKeyOf(new Uint8Array(32).fill(7));
 const otherKey = signingKeyOf(new Uint8Array(32).fill(8));
 const signer = noteSigner("example.com/log", key);
-const verifier = good(parseVerifierKey(formatVerifierKey("example.com/log", key.publicKey)));
+const verifier = must(parseVerifierKey(formatVerifierKey("example.com/log", key.publicKey)));
 
 test("the published example verifies", () => {
-  expect(openNote(exampleNote, good(parseVerifierKey(exampleKey)))).toBe("This is an example message.\n");
+  expect(openNote(exampleNote, must(parseVerifierKey(exampleKey)))).toBe("This is an example message.\n");
 });
 
 test("a signed note opens again, whichever others signed it too", () => {
@@ -38,8 +34,8 @@ test("a signature under the trusted name by another key, or by the key under ano
 
 test("a wrong signature under the trusted name and id refuses the note, whatever else is right", () => {
   const note = signNote("x\n", [signer]);
-  const line = good(note.split("\n").at(-2));
-  const other = good(signNote("y\n", [signer]).split("\n").at(-2));
+  const line = must(note.split("\n").at(-2));
+  const other = must(signNote("y\n", [signer]).split("\n").at(-2));
   expect(() => openNote(`x\n\n${other}\n`, verifier)).toThrow("does not verify");
   expect(() => openNote(`x\n\n${line}\n${other}\n`, verifier)).toThrow("twice");
 });

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
@@ -18,6 +19,8 @@ import { requireTool } from "./tools.ts";
 const rules = join(import.meta.dirname, "../../deploy/monitoring");
 const run = promisify(execFile);
 const patience = { timeout: 60_000, interval: 500 };
+/** Between rounds of calls: the load is to be there all the time, not to take the machine. */
+const pauseMs = 200;
 
 test("the alert rules are sound, and do what their tests say", async () => {
   const promtool = requireTool("promtool");
@@ -85,6 +88,7 @@ describe("a gateway under load", () => {
         ];
       });
       await Promise.all([...calls, call("/v1/sdk/whoami", ""), call("/v1/sdk/whoami", "not.a.token")]);
+      await delay(pauseMs);
     }
   }
 

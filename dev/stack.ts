@@ -84,7 +84,8 @@ function configOf({ dataDir, port = 0, opsPort = 0, env }: StackOptions, issuer:
   return result.config;
 }
 
-async function fetchToken(
+/** An access token of the first client, or of the named one, for all of its scopes or the named ones. */
+export async function fetchToken(
   issuer: Issuer,
   { clientId, scope }: { readonly clientId?: string; readonly scope?: string } = {},
 ): Promise<string> {

@@ -1,7 +1,8 @@
 /** The service in a process of its own, started as an operator starts it: `node src/main.js` and an environment. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { Readable, Writable } from "node:stream";
 import type { FixedLimits } from "../../src/config/settings.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -63,6 +64,11 @@ export function spawnService(
     env: { PATH: process.env.PATH ?? "", ...settings },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  return watch(child);
+}
+
+/** Reads what the process prints, from now on. */
+export function watch(child: ChildProcessByStdio<Writable | null, Readable, Readable>): ServiceProcess {
   const lines: string[] = [];
   const watchers = new Set<() => void>();
   let rest = "";

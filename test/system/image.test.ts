@@ -1,29 +1,28 @@
 /** The image's file system, as its Containerfile makes it: what is in it, and the service run from it. */
 import { execFile } from "node:child_process";
-import { chown, cp, mkdir, mkdtemp, open, readdir, readFile, rm, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, chown, cp, mkdir, open, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Issuer, startIssuer } from "../../dev/issuer.ts";
+import { fetchToken } from "../../dev/stack.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
+import { serviceSettings } from "../harness/process.ts";
 import { containerfilePath, lastStage, runInImage } from "./image.ts";
 
 const root = join(import.meta.dirname, "../..");
 const nodePackage = /^pkg:npm\/node-linux-/;
-let folder: string;
-let image: string;
+const folder = folderForFile("image");
+const image = join(folder, "image");
 let files: string[];
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "svc-image-"));
-  await promisify(execFile)("chmod", ["755", folder]);
-  image = join(folder, "image");
+  await chmod(folder, 0o755);
   await promisify(execFile)("npm", ["run", "-s", "image:files", "--", image], { cwd: root });
   const entries = await readdir(image, { recursive: true, withFileTypes: true });
   files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
 }, 300_000);
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** What a production install has elsewhere, as package URLs. */
 async function installForProduction(): Promise<readonly string[]> {
@@ -132,20 +131,15 @@ describe("from the image, read-only and as nobody,", () => {
 
   test("the service starts, decides, and stops when it is told to", async () => {
     const service = runInImage({ image, data, policies }, entrypoint, {
-      SVC_LISTEN: "127.0.0.1:0",
-      SVC_OPS_LISTEN: "127.0.0.1:0",
-      SVC_OIDC_ISSUER: issuer.url,
-      SVC_PROOF_OF_POSSESSION: "none",
-      SVC_STORE: "sqlite:/data/platform.db",
-      SVC_LEDGER_KEY: "/data/ledger.key",
-      SVC_LEDGER_ORIGIN: "localhost/image",
+      ...serviceSettings("/data", issuer.url),
       SVC_POLICY_DIR: "/run",
     });
     const { url, ops_url: opsUrl, pid } = JSON.parse(await service.line('"message":"listening"'));
     expect(pid).toBe(1);
-    for (const probe of ["livez", "readyz"]) expect((await fetch(`${opsUrl}/${probe}`)).status).toBe(200);
+    for (const probe of ["livez", "readyz"])
+      await expect.poll(async () => (await fetch(`${opsUrl}/${probe}`)).status, { timeout: 20_000 }).toBe(200);
     const { status, body } = await rest(`${url}/v1/sdk/protection-plan`, {
-      token: await tokenOf(issuer),
+      token: await fetchToken(issuer),
       body: {
         operation: "protect",
         workload: { application: "payroll-export", environment: "production" },
@@ -154,7 +148,7 @@ describe("from the image, read-only and as nobody,", () => {
     });
     expect([status, body.decision?.decision_id]).toEqual([200, expect.any(String)]);
     await service.signal("SIGTERM");
-    expect(await service.ended).toMatchObject({ code: 0, errors: "" });
+    expect([await service.ended, service.errors()]).toEqual([{ code: 0, signal: null }, ""]);
     const { uid, mode } = await stat(join(data, "platform.db"));
     expect([uid, mode & 0o777]).toEqual([65_534, 0o600]);
   });
@@ -176,26 +170,22 @@ describe("from the image, read-only and as nobody,", () => {
       const shells = ["sh", "/bin/sh", "bash", "busybox"].filter((name) => !spawnSync(name).error);
       console.log(JSON.stringify({ uid: process.getuid(), gid: process.getgid(), shells, outside: written.filter((path) => !path.startsWith("/data")), inside: written.includes("/data") }));
     `;
-    const { code, lines, errors } = await runInImage({ image, data, policies }, ["/usr/local/bin/node", "-e", attempt])
-      .ended;
-    expect([code, errors]).toEqual([0, ""]);
-    expect(JSON.parse(lines[0] ?? "")).toEqual({ uid: 65_534, gid: 65_534, shells: [], outside: [], inside: true });
+    const trying = runInImage({ image, data, policies }, ["/usr/local/bin/node", "-e", attempt]);
+    expect([(await trying.ended).code, trying.errors()]).toEqual([0, ""]);
+    expect(JSON.parse(trying.lines[0] ?? "")).toEqual({
+      uid: 65_534,
+      gid: 65_534,
+      shells: [],
+      outside: [],
+      inside: true,
+    });
   });
 
   test("the commands run too, and so the migration of a deployment", async () => {
     const command = ["/usr/local/bin/node", "/app/cli.js", "migrate", "--json"];
     const env = { SVC_STORE: "sqlite:/data/migrated.db" };
-    const { code, lines } = await runInImage({ image, data, policies }, command, env).ended;
-    expect([code, JSON.parse(lines.join(""))]).toEqual([0, expect.objectContaining({ ok: true })]);
+    const migrating = runInImage({ image, data, policies }, command, env);
+    expect((await migrating.ended).code).toBe(0);
+    expect(JSON.parse(migrating.lines.join(""))).toMatchObject({ ok: true });
   });
 });
-
-async function tokenOf({ tokenEndpoint, clients: [client] }: Issuer): Promise<string> {
-  if (client === undefined) throw new Error("the issuer has no client");
-  const response = await fetch(tokenEndpoint, {
-    method: "POST",
-    headers: { authorization: `Basic ${btoa(`${client.clientId}:${client.clientSecret}`)}` },
-    body: new URLSearchParams({ grant_type: "client_credentials", scope: client.scopes.join(" ") }),
-  });
-  return ((await response.json()) as { access_token: string }).access_token;
-}

@@ -1,17 +1,14 @@
 /** Runs a program of the image's file system as a container runtime would: read-only, as nobody, with one folder to write. */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
+import { type ServiceProcess, watch } from "../harness/process.ts";
 import { requireTool } from "./tools.ts";
 
-export interface Container {
-  /** Resolves with the first line of standard output that has the text; rejects where the program ends without. */
-  line(text: string): Promise<string>;
+export interface Container extends ServiceProcess {
   /** Signals the program itself, which is process 1 of its namespace. */
   signal(name: NodeJS.Signals): Promise<void>;
-  readonly ended: Promise<{ readonly code: number | null; readonly lines: readonly string[]; readonly errors: string }>;
 }
 
 /** User and group of the image: nobody. */
@@ -37,29 +34,12 @@ export function runInImage(
   const child = spawn("setpriv", [...asNobody, requireTool("bwrap"), ...options, ...command], {
     stdio: ["ignore", "pipe", "pipe", "pipe"],
   });
-  const { stdout, stderr } = child as { readonly stdout: Readable; readonly stderr: Readable };
   const info = text(child.stdio[3] as Readable);
-  const errors = text(stderr);
-  const lines: string[] = [];
-  const output = createInterface({ input: stdout }).on("line", (line) => lines.push(line));
-  const closed = new Promise<number | null>((resolve, reject) => {
-    child.once("error", reject).once("close", (code) => resolve(code));
-  });
   return {
-    line: (wanted) =>
-      new Promise((resolve, reject) => {
-        const look = () => {
-          const found = lines.find((line) => line.includes(wanted));
-          if (found !== undefined) resolve(found);
-        };
-        output.on("line", look);
-        look();
-        closed.then(async () => reject(new Error(`no "${wanted}":\n${lines.join("\n")}\n${await errors}`)), reject);
-      }),
+    ...watch(child as Parameters<typeof watch>[0]),
     async signal(name) {
       process.kill((JSON.parse(await info) as { "child-pid": number })["child-pid"], name);
     },
-    ended: closed.then(async (code) => ({ code, lines, errors: await errors })),
   };
 }
 

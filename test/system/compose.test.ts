@@ -1,11 +1,11 @@
 /** The compose file, as its own loader reads it, and what it mounts. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chown, cp, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chown, cp, mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { requireTool } from "./tools.ts";
 
@@ -13,15 +13,13 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const loader = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2";
 /** What a new user has of the repository. */
-let folder: string;
-let compose: string;
+const folder = folderForFile("compose");
+const compose = join(folder, "deploy/compose");
 // biome-ignore lint/suspicious/noExplicitAny: the loader's model of a project has many shapes.
 let services: Record<string, any>;
 const nobody = { uid: 65_534, gid: 65_534 };
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "svc-compose-"));
-  compose = join(folder, "deploy/compose");
   await mkdir(compose, { recursive: true });
   for (const path of ["deploy/compose", "examples", "policies", "package.json", "src", "gen"])
     await cp(join(root, path), join(folder, path), { recursive: true });
@@ -41,7 +39,6 @@ beforeAll(async () => {
   const { stdout } = await run("go", ["run", loader, ...options], { cwd: compose });
   ({ services } = JSON.parse(stdout));
 }, 300_000);
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("it is one: two gateways, their store, issuer and ingress, and what watches them", () => {
   expect(Object.keys(services).toSorted()).toEqual([

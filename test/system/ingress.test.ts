@@ -1,18 +1,17 @@
 /** The shipped ingress configurations: a real nginx in front of a real gateway, and in front of one that only looks. */
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
 import type { IncomingHttpHeaders } from "node:http2";
 import http2 from "node:http2";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { IssuerClient } from "../../dev/issuer.ts";
+import { defaultClient } from "../../dev/issuer.ts";
 import { identityHeaderNames } from "../../src/auth/authenticator.ts";
 import { createListener } from "../../src/http/listener.ts";
 import { admitAll } from "../harness/admit-all.ts";
-import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { type Nginx, startNginx } from "../harness/nginx.ts";
 import { type TlsCaller, whoamiByGrpc, whoamiByRest } from "../harness/tls-calls.ts";
@@ -30,27 +29,17 @@ const protocols = [
   ["gRPC", whoamiByGrpc],
 ] as const;
 
-let folder: string;
-let servers: CertificateAuthority;
-let callers: CertificateAuthority;
-let ingressServer: IssuedCertificate;
-let payroll: IssuedCertificate;
-let thief: IssuedCertificate;
-let stranger: IssuedCertificate;
+const folder = folderForFile("ingress");
+const servers = await createAuthority(folder, "servers");
+const callers = await createAuthority(folder, "callers");
+const ingressServer = await servers.issue("ingress-server", "/CN=ingress", "IP:127.0.0.1");
+const payroll = await callers.issue("payroll", "/O=tenant-a/CN=payroll-service");
+const thief = await callers.issue("thief", "/O=tenant-b/CN=thief");
+const strangers = await createAuthority(folder, "strangers");
+const stranger = await strangers.issue("stranger", "/O=tenant-a/CN=payroll-service");
 const running: { stop(): Promise<void> }[] = [];
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "svc-ingress-"));
-  servers = await createAuthority(folder, "servers");
-  callers = await createAuthority(folder, "callers");
-  ingressServer = await servers.issue("ingress-server", "/CN=ingress", "IP:127.0.0.1");
-  payroll = await callers.issue("payroll", "/O=tenant-a/CN=payroll-service");
-  thief = await callers.issue("thief", "/O=tenant-b/CN=thief");
-  stranger = await (await createAuthority(folder, "strangers")).issue("stranger", "/O=tenant-a/CN=payroll-service");
-});
 afterAll(async () => {
   for (const part of running.reverse()) await part.stop();
-  await rm(folder, { recursive: true });
 });
 
 const as = (own?: IssuedCertificate): TlsCaller => ({ ca: servers.cert, cert: own?.cert, key: own?.key });
@@ -91,17 +80,10 @@ describe("tokens bound to the certificate that the ingress forwards", () => {
   let token: string;
 
   beforeAll(async () => {
-    const client: IssuerClient = {
-      clientId: "payroll-service",
-      clientSecret: "the secret of the payroll service",
-      tenantId: "tenant-a",
-      principalId: "payroll-service",
-      scopes: ["platform-api.access"],
-      certificateBound: true,
-    };
+    const clients = [{ ...defaultClient(), certificateBound: true }];
     gateway = await started(
       startGateway({
-        issuer: { clients: [client], certificateOf: () => new X509Certificate(payroll.cert) },
+        issuer: { clients, certificateOf: () => new X509Certificate(payroll.cert) },
         env: {
           SVC_PROOF_OF_POSSESSION: "mtls",
           SVC_TRUSTED_PROXIES: "127.0.0.1",

@@ -1,25 +1,21 @@
 /** The unit: systemd understands it, finds little that it leaves open, and the service would start with its settings. */
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { settings } from "../../src/config/settings.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { requireTool } from "./tools.ts";
 
 const name = "svc-platform-api.service";
 const deployed = join(import.meta.dirname, "../../deploy/systemd");
-let folder: string;
-let unit: string;
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "svc-systemd-"));
-  await cp(deployed, folder, { recursive: true });
-  unit = await readFile(join(deployed, name), "utf8");
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const folder = folderForFile("systemd");
+await cp(deployed, folder, { recursive: true });
+const unit = await readFile(join(deployed, name), "utf8");
+/** The program is looked for: here it is another Node. */
+const runnable = unit.replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath);
 
 async function analyze(...args: string[]): Promise<string> {
   const { stdout, stderr } = await promisify(execFile)(requireTool("systemd-analyze"), ["--no-pager", ...args]);
@@ -32,8 +28,7 @@ const valuesOf = (text: string, option: string) =>
 
 test.each(["alone", "with PostgreSQL"])("systemd finds nothing wrong with it, %s", async (how) => {
   const path = join(folder, name);
-  // The program is looked for: here it is another Node.
-  await writeFile(path, unit.replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath));
+  await writeFile(path, runnable);
   if (how === "alone") await rm(`${path}.d`, { recursive: true });
   else await cp(join(deployed, `${name}.d`), `${path}.d`, { recursive: true });
   expect(await analyze("verify", "--man=no", path)).toBe("");
@@ -41,7 +36,7 @@ test.each(["alone", "with PostgreSQL"])("systemd finds nothing wrong with it, %s
 
 test("a copy of the unit is a template whose instances listen on ports of their own", async () => {
   const template = join(folder, "svc-platform-api@.service");
-  await writeFile(template, unit.replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath));
+  await writeFile(template, runnable);
   await cp(join(deployed, "svc-platform-api@.service.d"), `${template}.d`, { recursive: true });
   expect(await analyze("verify", "--man=no", join(folder, "svc-platform-api@8443.service"))).toBe("");
   const dropIn = await readFile(join(`${template}.d`, "instance.conf"), "utf8");
@@ -50,10 +45,7 @@ test("a copy of the unit is a template whose instances listen on ports of their 
 
 test("an option that systemd does not know is found", async () => {
   const path = join(folder, "wrong.service");
-  await writeFile(
-    path,
-    unit.replace("ProtectHome", "ProtectHouse").replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath),
-  );
+  await writeFile(path, runnable.replace("ProtectHome", "ProtectHouse"));
   expect(await analyze("verify", "--man=no", path).catch(({ stderr }) => stderr)).toContain("ProtectHouse");
 });
 

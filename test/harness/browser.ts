@@ -1,5 +1,6 @@
 /** Headless Chromium that has only the service to talk to, and notes everything that it asks for or complains about. */
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { afterAll, onTestFinished } from "vitest";
 
 /** Without these, the browser calls home by itself. */
 const quiet = [
@@ -12,10 +13,6 @@ const quiet = [
   "--disable-sync",
 ];
 
-export function launchBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: "/usr/bin/chromium", args: quiet });
-}
-
 /** A page, and what happened on it. */
 export interface ObservedPage {
   readonly page: Page;
@@ -25,15 +22,25 @@ export interface ObservedPage {
   readonly complaints: readonly string[];
 }
 
-export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<ObservedPage> {
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
-  const requests: string[] = [];
-  const complaints: string[] = [];
-  page.on("request", (request) => requests.push(request.url()));
-  page.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  return { page, requests, complaints };
+/** Opens a page in a context of its own, until the end of the test. */
+export type OpenPage = (options?: BrowserContextOptions) => Promise<ObservedPage>;
+
+/** Launches it for all tests of a file. To be called while the file loads. */
+export async function browserForFile(): Promise<OpenPage> {
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: quiet });
+  afterAll(() => browser.close());
+  return async (options = {}) => {
+    const context = await browser.newContext(options);
+    // A page that stays open goes on asking and drawing.
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    const requests: string[] = [];
+    const complaints: string[] = [];
+    page.on("request", (request) => requests.push(request.url()));
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+    });
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    return { page, requests, complaints };
+  };
 }

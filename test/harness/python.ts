@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { afterAll } from "vitest";
 
 const run = promisify(execFile);
 
@@ -18,13 +19,22 @@ export interface PythonTools {
   remove(): Promise<void>;
 }
 
+/** An environment for all tests of a file. To be called while the file loads. */
+export async function pythonForFile(...packages: readonly string[]): Promise<PythonTools> {
+  const tools = await installPythonTools(...packages);
+  afterAll(() => tools.remove());
+  return tools;
+}
+
 /** Makes an environment with the packages, each pinned as `name==version`. */
-export async function installPythonTools(packages: readonly string[]): Promise<PythonTools> {
+export async function installPythonTools(...packages: readonly string[]): Promise<PythonTools> {
   const folder = await mkdtemp(join(tmpdir(), "svc-python-"));
   const remove = () => rm(folder, { recursive: true, force: true });
   try {
     await run("python3", ["-m", "venv", folder]);
-    await run(join(folder, "bin/pip"), ["install", "--quiet", "--disable-pip-version-check", ...packages]);
+    // Python compiles what it runs, which is little of what is installed.
+    const options = ["--quiet", "--disable-pip-version-check", "--no-compile"];
+    await run(join(folder, "bin/pip"), ["install", ...options, ...packages]);
   } catch (error) {
     await remove();
     throw error;

@@ -1,23 +1,16 @@
 /** A third-party AuthZEN client, unmodified, against a gateway with policies of an enforcement point. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
-import { installPythonTools, type PythonTools } from "../harness/python.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { pythonForFile } from "../harness/python.ts";
 
-let gateway: Gateway;
-let python: PythonTools;
-
-beforeAll(async () => {
-  python = await installPythonTools(["decern==0.6.0"]);
-  const clients = [{ ...defaultClient(), scopes: [...defaultClient().scopes, "decisions.delegate"] }];
-  const env = { SVC_POLICY_DIR: join(import.meta.dirname, "../fixtures/authzen"), SVC_AUTHZEN: "on" };
-  gateway = await startGateway({ env, issuer: { clients } });
-}, 120_000);
-afterAll(async () => {
-  await gateway?.stop();
-  await python?.remove();
+const python = await pythonForFile("decern==0.6.0");
+const client = defaultClient();
+const gateway = await gatewayForFile({
+  env: { SVC_POLICY_DIR: join(import.meta.dirname, "../fixtures/authzen"), SVC_AUTHZEN: "on" },
+  issuer: { clients: [{ ...client, scopes: [...client.scopes, "decisions.delegate"] }] },
 });
 
 test("a client from a public package gets its decisions, and hears of refusals", async () => {
@@ -36,7 +29,7 @@ asked = [(sys.argv[2], "alice", "read"), (sys.argv[2], "bob", "write"), (sys.arg
 print(json.dumps([ask(*each) for each in asked]))
 `,
   );
-  const ordinary = await gateway.token({ scope: defaultClient().scopes.join(" ") });
+  const ordinary = await gateway.token({ scope: client.scopes.join(" ") });
   const out = await python.run("python", [program, gateway.url, await gateway.token(), ordinary]);
   expect(JSON.parse(out)).toEqual([true, false, 403]);
 });

@@ -5,35 +5,22 @@
  */
 import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
-import { launchBrowser, openPage } from "../harness/browser.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
-import { bundlerNames, type InstalledClient, installClient } from "./clients-typescript-archive.ts";
+import { browserForFile } from "../harness/browser.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { listenOnLoopback } from "../harness/loopback.ts";
+import { bundlerNames, installClient } from "./clients-typescript-archive.ts";
 
 const timeout = 300_000;
 const workload: IssuerClient = { ...defaultClient(), dpopBound: true };
-let gateway: Gateway;
-let browser: Browser;
-let installed: InstalledClient;
-
-beforeAll(async () => {
-  [gateway, browser, installed] = await Promise.all([
-    startGateway({ issuer: { clients: [workload] }, env: { SVC_PROOF_OF_POSSESSION: "dpop" } }),
-    launchBrowser(),
-    installClient(),
-  ]);
-}, timeout);
-afterAll(async () => {
-  await browser?.close();
-  await gateway?.stop();
-  await installed?.stop();
-});
+const { bundle } = await installClient(folderForFile("clients-browser"));
+const gateway = await gatewayForFile({ issuer: { clients: [workload] }, env: { SVC_PROOF_OF_POSSESSION: "dpop" } });
+const openPage = await browserForFile();
 
 /** The page's program: what it finds out is left on the page. */
 const program = `
@@ -84,8 +71,8 @@ const program = `
 `;
 
 /** Serves the page, its program, tokens, and the service's routes, all on one origin. */
-async function servePage(bundle: string): Promise<string> {
-  const script = await readFile(bundle);
+async function servePage(path: string): Promise<string> {
+  const script = await readFile(path);
   const html = `<!doctype html><html data-token-endpoint="${gateway.issuer.tokenEndpoint}"><link rel="icon" href="data:,">
     <script type="module" src="/program.js"></script></html>`;
   const server = createServer((incoming, outgoing) => {
@@ -101,12 +88,9 @@ async function servePage(bundle: string): Promise<string> {
       outgoing.end(url === "/" ? html : script);
     }
   });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port, stop } = await listenOnLoopback(server);
+  onTestFinished(stop);
+  return `http://127.0.0.1:${port}`;
 }
 
 function pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
@@ -131,8 +115,8 @@ async function passTokenRequest({ headers }: IncomingMessage, outgoing: ServerRe
 
 describe.each(bundlerNames)("bundled by %s", (bundler) => {
   test("makes calls with proofs of its key, reads a refusal, and verifies a receipt", { timeout }, async () => {
-    const url = await servePage(await installed.bundle(bundler, "page", program));
-    const { page, requests, complaints } = await openPage(browser);
+    const url = await servePage(await bundle(bundler, "page", program));
+    const { page, requests, complaints } = await openPage();
     await page.goto(url);
     const said = (await page.evaluate("calls()")) as { readonly logOrigin: string };
     expect(said).toMatchObject({

@@ -1,45 +1,36 @@
 /** The TypeScript package in Deno, from its archive, without a change: calls, local enforcement, and the command line. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { cases } from "../../clients/conformance/cases/index.ts";
 import { runCases } from "../../clients/conformance/suite.ts";
-import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
-import { type InstalledClient, installClient, readmePrograms } from "./clients-typescript-archive.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { root, startDeployment } from "./clients-deployment.ts";
+import { installClient, readmePrograms } from "./clients-typescript-archive.ts";
 
 const timeout = 300_000;
 const permissions = ["--allow-net", "--allow-read", "--allow-env"];
-let deployment: Deployment;
-let installed: InstalledClient;
-let binary: string;
-
-beforeAll(async () => {
-  const { platform, arch } = process;
-  const name = `@deno/${platform}-${arch}${platform === "linux" ? "-glibc" : ""}`;
-  installed = await installClient(`${name}@2`);
-  binary = join(installed.folder, "node_modules", name, "deno");
-  deployment = await startDeployment();
-  await deployment.startGateway();
-}, timeout);
-afterAll(async () => {
-  await deployment?.stop();
-  await installed?.stop();
-});
+const { platform, arch } = process;
+const name = `@deno/${platform}-${arch}${platform === "linux" ? "-glibc" : ""}`;
+const folder = folderForFile("clients-deno");
+const at = (file: string) => join(folder, file);
+const { run } = await installClient(folder, `${name}@2`);
+const binary = at(`node_modules/${name}/deno`);
+const deployment = await startDeployment();
+afterAll(() => deployment.stop());
 
 const deno = (...args: readonly string[]) =>
-  installed.run(binary, ["run", "--quiet", "--no-prompt", ...args], {
+  run(binary, ["run", "--quiet", "--no-prompt", ...args], {
     ...deployment.clientEnv(),
     DENO_NO_UPDATE_CHECK: "1",
-    PLATFORM_SPOOL: join(installed.folder, "spool"),
+    PLATFORM_SPOOL: at("spool"),
   });
 
 test("the README's program is answered, over gRPC with a client certificate", { timeout }, async () => {
   const [program = ""] = await readmePrograms();
-  await writeFile(join(installed.folder, "main.ts"), program);
-  const env = deployment.clientEnv();
-  const given = ["URL", "ISSUER", "CLIENT_ID", "CLIENT_SECRET", "CA", "CERT", "KEY"];
-  const args = given.map((name) => env[`PLATFORM_${name}`] ?? "");
-  expect(await deno("--no-check", ...permissions, "main.ts", ...args)).toBe("payroll-service\n");
+  await writeFile(at("main.ts"), program);
+  const { PLATFORM_SCOPE: _, ...env } = deployment.clientEnv();
+  expect(await deno("--no-check", ...permissions, "main.ts", ...Object.values(env))).toBe("payroll-service\n");
 });
 
 describe("the conformance suite passes", () => {
@@ -51,7 +42,7 @@ describe("the conformance suite passes", () => {
     ["over JSON", ["json"], [], ["streams/"]],
   ])("%s", { timeout }, async (_name, args, left, lacks) => {
     const driver = await readFile(join(root, "clients/typescript/conformance/driver.ts"));
-    const path = join(installed.folder, "driver.ts");
+    const path = at("driver.ts");
     await writeFile(path, driver);
     const results = await runCases([binary, "run", "--quiet", "--no-check", "--allow-all", path, ...args], {
       except: lacks,
@@ -63,7 +54,6 @@ describe("the conformance suite passes", () => {
 });
 
 test("files are protected, opened, signed and verified by the command line", { timeout }, async () => {
-  const at = (name: string) => join(installed.folder, name);
   const plaintext = Buffer.from("what nobody else reads\n".repeat(200_000));
   await writeFile(at("plain"), plaintext);
   const program = "node_modules/svc-platform-client/dist/clients/typescript/src/enforce/cli.js";

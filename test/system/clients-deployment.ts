@@ -2,16 +2,16 @@
  * What the clients of other languages run against: the gateway as a process of its own, with TLS and tokens that are
  * bound to client certificates, and a real issuer.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { createWriteStream, readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
+import { expect, vi } from "vitest";
 import { type Certificates, makeCertificates } from "../../clients/conformance/certificates.ts";
-import { type Issuer, startIssuer } from "../../dev/issuer.ts";
+import { defaultClient, type Issuer, startIssuer } from "../../dev/issuer.ts";
+import { serviceSettings, startService } from "../harness/process.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
 
@@ -21,10 +21,9 @@ export interface Deployment {
   readonly issuer: Issuer;
   /** `https://localhost:<port>` */
   readonly url: string;
-  readonly storePath: string;
   /** Runs a command of the service's own command line, beside it; resolves with what it printed. */
   cli(...args: string[]): Promise<string>;
-  /** Starts the gateway; resolves when it is ready. */
+  /** Starts the gateway again on its port; resolves when it is ready. */
   startGateway(): Promise<void>;
   /** Stops the gateway with SIGTERM; resolves with its exit code. */
   stopGateway(): Promise<number | null>;
@@ -33,77 +32,65 @@ export interface Deployment {
   stop(): Promise<void>;
 }
 
+/** Settings of a client program, those of the issuer's first client. */
+export function platformEnv({ url, issuer }: Pick<Deployment, "url" | "issuer">): Record<string, string> {
+  const [client] = issuer.clients;
+  if (client === undefined) throw new Error("the issuer has no client");
+  return {
+    PLATFORM_URL: url,
+    PLATFORM_ISSUER: issuer.url,
+    PLATFORM_CLIENT_ID: client.clientId,
+    PLATFORM_CLIENT_SECRET: client.clientSecret,
+    PLATFORM_SCOPE: client.scopes.join(" "),
+  };
+}
+
 /** Makes certificates, starts issuer and gateway. */
 export async function startDeployment(): Promise<Deployment> {
   const folder = await mkdtemp(join(tmpdir(), "svc-clients-"));
   const certificates = makeCertificates(folder);
   const { ca, server, client } = certificates;
-  const scopes = ["platform-api.access", "policy.read", "keys.use", "artifacts.write", "evidence.write"];
   const issuer = await startIssuer({
     tls: { key: readFileSync(server.key, "utf8"), cert: readFileSync(server.cert, "utf8") },
-    clients: [
-      {
-        clientId: "payroll-service",
-        clientSecret: "not-a-secret-outside-this-test",
-        tenantId: "tenant-a",
-        principalId: "payroll-service",
-        scopes,
-        certificateBound: true,
-      },
-    ],
+    clients: [{ ...defaultClient(), certificateBound: true }],
   });
-  const [port, opsPort] = await freePorts(2);
-  const storePath = join(folder, "platform.db");
-  const gatewayEnv = {
-    ...process.env,
+  const settings: Record<string, string> = {
+    ...serviceSettings(folder, issuer.url),
     SVC_OIDC_CA: ca,
-    SVC_LISTEN: `127.0.0.1:${port}`,
-    SVC_OPS_LISTEN: `127.0.0.1:${opsPort}`,
-    SVC_OIDC_ISSUER: issuer.url,
     SVC_PROOF_OF_POSSESSION: "mtls",
     SVC_TLS_CERT: server.cert,
     SVC_TLS_KEY: server.key,
     SVC_TLS_CLIENT_CA: ca,
-    SVC_STORE: `sqlite:${storePath}`,
-    SVC_LEDGER_KEY: join(folder, "ledger.key"),
     SVC_LEDGER_ORIGIN: "localhost/clients",
-    SVC_POLICY_DIR: join(root, "policies"),
     SVC_BULK: "on",
   };
-  let gateway: ChildProcess | undefined;
+  const start = async () => {
+    const service = await startService(folder, settings);
+    const readiness = async () => (await fetch(`${service.opsUrl}/readyz`)).status;
+    await vi.waitFor(async () => expect(await readiness()).toBe(200), { timeout: 60_000 });
+    return service;
+  };
+  let gateway = await start();
+  const { host, port } = new URL(gateway.url);
+  settings.SVC_LISTEN = host;
   const deployment: Deployment = {
     folder,
     certificates,
     issuer,
     url: `https://localhost:${port}`,
-    storePath,
-    cli: async (...args) => {
-      const options = { cwd: root, env: gatewayEnv };
+    async cli(...args) {
+      const options = { cwd: root, env: { PATH: process.env.PATH, ...settings } };
       return (await promisify(execFile)(process.execPath, ["src/cli/cli.ts", ...args], options)).stdout;
     },
     async startGateway() {
-      const log = createWriteStream(join(folder, "gateway.log"), { flags: "a" });
-      const child = spawn(process.execPath, ["src/main.js"], { cwd: root, env: gatewayEnv });
-      child.stdout.pipe(log);
-      child.stderr.pipe(log);
-      gateway = child;
-      await untilReady(`http://127.0.0.1:${opsPort}/readyz`, child);
+      gateway = await start();
     },
     async stopGateway() {
-      const child = gateway;
-      if (child === undefined) return null;
-      gateway = undefined;
-      if (child.exitCode !== null) return child.exitCode;
-      const exited = new Promise<number | null>((done) => child.once("exit", done));
-      child.kill("SIGTERM");
-      return exited;
+      gateway.child.kill("SIGTERM");
+      return (await gateway.ended).code;
     },
     clientEnv: (overrides = {}) => ({
-      PLATFORM_URL: deployment.url,
-      PLATFORM_ISSUER: issuer.url,
-      PLATFORM_CLIENT_ID: "payroll-service",
-      PLATFORM_CLIENT_SECRET: "not-a-secret-outside-this-test",
-      PLATFORM_SCOPE: scopes.join(" "),
+      ...platformEnv(deployment),
       PLATFORM_CA: ca,
       PLATFORM_CERT: client.cert,
       PLATFORM_KEY: client.key,
@@ -116,26 +103,4 @@ export async function startDeployment(): Promise<Deployment> {
     },
   };
   return deployment;
-}
-
-/** Polls until it answers 200. Rejects where the process ends before. */
-async function untilReady(url: string, child: ChildProcess): Promise<void> {
-  while (child.exitCode === null) {
-    const ready = await fetch(url).then(
-      ({ status }) => status === 200,
-      () => false,
-    );
-    if (ready) return;
-    await new Promise((again) => setTimeout(again, 50));
-  }
-  throw new Error(`the gateway ended with ${child.exitCode}`);
-}
-
-/** Ports that were free a moment ago. The gateway is started again on the one it had, so it cannot choose itself. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  await Promise.all(servers.map((server) => new Promise<void>((done) => server.listen(0, "127.0.0.1", done))));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
-  return ports;
 }

@@ -1,20 +1,11 @@
 /** Drivers of client packages against a real issuer, which binds tokens to their key, and a real gateway. */
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startDriver } from "../../clients/conformance/driver.ts";
 import type { DriverRequest } from "../../clients/conformance/protocol.ts";
+import { defaultClient } from "../../dev/issuer.ts";
 import { startGateway } from "../harness/gateway.ts";
-
-const client = {
-  clientId: "payroll-service",
-  clientSecret: "a secret of the test",
-  tenantId: "tenant-a",
-  principalId: "payroll-service",
-  scopes: ["platform-api.access"],
-  dpopBound: true,
-};
 
 export interface DpopDeployment {
   /** What a driver answers to a call, and then to two at once. */
@@ -23,10 +14,13 @@ export interface DpopDeployment {
 }
 
 /** Starts both. With nonces, the gateway asks for one of its own in every proof (RFC 9449 section 9). */
-export async function startDpopDeployment({ withNonces }: { readonly withNonces: boolean }): Promise<DpopDeployment> {
-  const folder = await mkdtemp(join(tmpdir(), "svc-dpop-"));
+export async function startDpopDeployment(
+  folder: string,
+  { withNonces }: { readonly withNonces: boolean },
+): Promise<DpopDeployment> {
   const nonceKey = join(folder, "nonce.key");
-  await writeFile(nonceKey, randomBytes(32).toString("base64"), { mode: 0o600 });
+  if (withNonces) await writeFile(nonceKey, randomBytes(32).toString("base64"), { mode: 0o600 });
+  const client = { ...defaultClient(), dpopBound: true };
   const gateway = await startGateway({
     issuer: { clients: [client] },
     env: { SVC_PROOF_OF_POSSESSION: "dpop", ...(withNonces && { SVC_DPOP_NONCE_KEY: nonceKey }) },
@@ -56,13 +50,10 @@ export async function startDpopDeployment({ withNonces }: { readonly withNonces:
         await driver.end();
       }
     },
-    async stop() {
-      await gateway.stop();
-      await rm(folder, { recursive: true });
-    },
+    stop: () => gateway.stop(),
   };
 }
 
-const answered = { answer: { caller: { principalId: client.principalId } } };
+const answered = { answer: { caller: { principalId: defaultClient().principalId } } };
 /** What every driver answers. */
 export const dpopAnswers = [answered, { steps: [answered, answered] }];

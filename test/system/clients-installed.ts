@@ -4,10 +4,11 @@
  */
 import { execFile } from "node:child_process";
 import { access, copyFile, cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { archiveOf } from "./clients-builds.ts";
 import { root } from "./clients-deployment.ts";
+import { installClient, strictly } from "./clients-typescript-archive.ts";
 
 export type Command = readonly [command: string, ...args: string[]];
 
@@ -19,7 +20,7 @@ export interface Installed {
   readonly readme?: { readonly start: Command; readonly prints: RegExp };
 }
 
-/** Installs an archive that has been built. @param folder which is empty */
+/** Installs an archive, which is built if it was not. @param folder which is empty */
 export type Install = (folder: string) => Promise<Installed>;
 
 const source = (...path: string[]) => join(root, "clients", ...path);
@@ -32,8 +33,8 @@ const shell = (cwd: string, lines: readonly string[]) => run(cwd, ["bash", "-euc
 
 export const installGo: Install = async (folder) => {
   const readme = await readmeOf("go");
-  const [archive = ""] = (await readdir(source("go/dist"))).filter((name) => name.endsWith(".tar.gz"));
-  await copyFile(source("go/dist", archive), join(folder, archive));
+  const archive = archiveOf("go");
+  await copyFile(archive, join(folder, basename(archive)));
   await writeFile(join(folder, "main.go"), block(readme, "go"));
   await cp(source("go/examples"), join(folder, "workload"), { recursive: true });
   const installing = block(readme, "sh")
@@ -54,8 +55,9 @@ export const installGo: Install = async (folder) => {
 
 export const installJava: Install = async (folder) => {
   const readme = await readmeOf("java");
-  const archives = (await readdir(source("java/target"))).filter((name) => name.endsWith(".jar"));
-  for (const name of archives) await copyFile(source("java/target", name), join(folder, name));
+  const built = dirname(archiveOf("java"));
+  for (const name of (await readdir(built)).filter((one) => one.endsWith(".jar")))
+    await copyFile(join(built, name), join(folder, name));
   await copyFile(source("java/examples/pom.xml"), join(folder, "pom.xml"));
   await cp(source("java/examples/src"), join(folder, "src"), { recursive: true });
   await writeFile(join(folder, "src/main/java/Main.java"), block(readme, "java"));
@@ -74,9 +76,10 @@ export const installJava: Install = async (folder) => {
 
 export const installRust: Install = async (folder) => {
   const readme = await readmeOf("rust");
-  const crate = "svc-platform-client-0.1.0";
+  const archive = archiveOf("rust");
+  const crate = basename(archive, ".crate");
   // Written now: by their times in the archive Cargo would take what an older one was compiled to.
-  await run(folder, ["tar", "xzmf", source("rust/target/package", `${crate}.crate`)]);
+  await run(folder, ["tar", "xzmf", archive]);
   await requireLinks(join(folder, crate));
   const heading = '[package]\nname = "payroll"\nedition = "2024"\n';
   await writeFile(join(folder, "Cargo.toml"), `${heading}${block(readme, "toml")}\n[lints.rust]\nwarnings = "deny"\n`);
@@ -94,30 +97,28 @@ export const installRust: Install = async (folder) => {
   };
 };
 
-/** The wheel; its README's program has a test of its own, over the sdist too. */
 export const installPython: Install = async (folder) => {
-  const [wheel = ""] = (await readdir(source("python/dist"))).filter((name) => name.endsWith(".whl"));
+  const archive = archiveOf("python");
   const programs = await copyPrograms(source("python/examples"), ".py", folder);
+  await writeFile(join(folder, "readme.py"), block(await readmeOf("python"), "python"));
   await run(folder, ["python3", "-m", "venv", "venv"]);
   const python = join(folder, "venv/bin/python");
-  await run(folder, [python, "-m", "pip", "install", "--quiet", source("python/dist", wheel)]);
+  await run(folder, [python, "-m", "pip", "install", "--quiet", archive]);
   const mypy = ["--strict", "--python-executable", python, "--cache-dir", join(folder, "cache")];
-  await run(folder, [source("python/.venv/bin/mypy"), ...mypy, ...programs]);
-  return { start: [python, join(folder, "main.py")] };
+  await run(folder, [source("python/.venv/bin/mypy"), ...mypy, ...programs, "readme.py"]);
+  return {
+    start: [python, join(folder, "main.py")],
+    readme: { start: [python, join(folder, "readme.py")], prints: /^allowed [0-9a-f-]{36}\n$/ },
+  };
 };
 
-/** Packs it first, which compiles it. Its README's program has a test of its own, on every Node that it names. */
+/** Its README's program has a test of its own, on every Node that it names. */
 export const installTypescript: Install = async (folder) => {
-  await run(source("typescript"), ["npm", "pack", "--pack-destination", folder]);
-  const [archive = ""] = (await readdir(folder)).filter((name) => name.endsWith(".tgz"));
-  await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module", private: true }));
-  await run(folder, ["npm", "install", "--no-audit", "--no-fund", `./${archive}`, "@types/node"]);
+  const { run: runHere } = await installClient(folder, "@types/node");
   await requireLinks(join(folder, "node_modules/svc-platform-client"));
   const programs = await copyPrograms(source("typescript/examples"), ".ts", folder);
-  const compiler = createRequire(import.meta.url).resolve("typescript/package.json");
-  const options = ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
-  const tsc = [join(dirname(compiler), "bin/tsc"), ...options, "--rewriteRelativeImportExtensions", "--types", "node"];
-  await run(folder, [process.execPath, ...tsc, "--outDir", "built", ...programs]);
+  const options = ["--rewriteRelativeImportExtensions", "--outDir", "built"];
+  await runHere(process.execPath, [...strictly, ...options, ...programs]);
   return { start: [process.execPath, join(folder, "built/main.js")] };
 };
 

@@ -4,7 +4,6 @@
  * mutual TLS and a real issuer. Each makes all eight calls, tells a person what is wrong, waits for a gateway that
  * restarts, and all ask and are answered the same.
  */
-import { execFileSync } from "node:child_process";
 import { randomFillSync } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,11 +16,12 @@ import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
-import { sqlitePaths } from "../../src/stores/sqlite/paths.ts";
-import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
+import { storeIn } from "../contract/ledger-records.ts";
+import { archiveOf } from "./clients-builds.ts";
+import { type Deployment, platformEnv, startDeployment } from "./clients-deployment.ts";
 import { type DpopDeployment, dpopAnswers, startDpopDeployment } from "./clients-dpop.ts";
 import type { Installed } from "./clients-installed.ts";
-import { type ClientProgram, clientPrograms, isBuilt, type Run, startCommand } from "./clients-programs.ts";
+import { type ClientProgram, clientPrograms, type Run, startCommand } from "./clients-programs.ts";
 
 const buildTimeoutMs = 600_000;
 let deployment: Deployment;
@@ -34,29 +34,15 @@ let dpopDeployments: readonly DpopDeployment[] = [];
 const recorded = new Map<string, Readonly<Record<string, string>>>();
 
 beforeAll(async () => {
-  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root });
   deployment = await startDeployment();
-  await deployment.startGateway();
-  plain = await startStack({ dataDir: join(deployment.folder, "plain") });
-  dpopDeployments = await Promise.all([false, true].map((withNonces) => startDpopDeployment({ withNonces })));
+  const { folder } = deployment;
+  plain = await startStack({ dataDir: join(folder, "plain") });
+  dpopDeployments = await Promise.all([false, true].map((withNonces) => startDpopDeployment(folder, { withNonces })));
 });
 afterAll(async () => {
   await Promise.all([plain, ...dpopDeployments].map((started) => started?.stop()));
   await deployment?.stop();
 });
-
-/** What `npm run dev` says to paste. */
-function plainEnv(): Readonly<Record<string, string>> {
-  const [client] = plain.issuer.clients;
-  if (client === undefined) throw new Error("the issuer has no client");
-  return {
-    PLATFORM_URL: plain.url,
-    PLATFORM_ISSUER: plain.issuer.url,
-    PLATFORM_CLIENT_ID: client.clientId,
-    PLATFORM_CLIENT_SECRET: client.clientSecret,
-    PLATFORM_SCOPE: client.scopes.join(" "),
-  };
-}
 
 /** Fails where the program was not installed. */
 function startOf({ language, start = installed.get(language)?.start }: ClientProgram) {
@@ -81,13 +67,9 @@ const expectedLines = [
 ];
 
 describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (program) => {
-  const { language, build, install, drivers = [] } = program;
-  if (build !== undefined) {
-    test("is built by one command", { timeout: buildTimeoutMs }, async () => {
-      if (isBuilt(language)) return;
-      const { code, stderr } = await startCommand(build, {}).done;
-      expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
-    });
+  const { language, archive, install, drivers = [] } = program;
+  if (archive !== undefined) {
+    test("is built by one command", { timeout: buildTimeoutMs }, () => void archiveOf(archive));
   }
 
   if (install !== undefined) {
@@ -102,7 +84,7 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
       const { code, stdout, stderr } = await startCommand(readme.start, deployment.clientEnv()).done;
       const answered = { code: 0, stdout: expect.stringMatching(readme.prints), stderr: "" };
       expect({ code, stdout, stderr }).toEqual(answered);
-      expect(await startCommand(readme.start, plainEnv()).done).toEqual(answered);
+      expect(await startCommand(readme.start, platformEnv(plain)).done).toEqual(answered);
     });
   }
 
@@ -216,11 +198,11 @@ function uncited(record: StoredRecord | undefined): unknown {
 }
 
 async function recordsOf(
-  { storePath, folder }: Deployment,
+  { folder }: Deployment,
   ids: ReadonlyMap<string, Readonly<Record<string, string>>>,
 ): Promise<Map<string, Record<string, StoredRecord>>> {
   const ledger = await openSqliteLedger({
-    ...sqlitePaths(storePath, { anchor: undefined, ledgerKey: `${folder}/ledger.key` }),
+    ...storeIn(folder),
     originPrefix: "localhost/clients",
     clock: systemClock,
     random: (bytes) => randomFillSync(bytes),

@@ -1,7 +1,7 @@
-/** The programs of `clients` and `examples/clients`: how each is built, installed and started. */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { globSync, statSync } from "node:fs";
+/** The programs of `clients` and `examples/clients`: how each is installed and started. */
+import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
+import type { PackageLanguage } from "./clients-builds.ts";
 import { root } from "./clients-deployment.ts";
 import * as archives from "./clients-installed.ts";
 
@@ -13,11 +13,11 @@ export interface Driver {
 
 export interface ClientProgram {
   readonly language: string;
-  /** Makes the package's archive; absent where installing does, or where there is none. */
-  readonly build?: archives.Command;
-  /** The program, where there is no archive to install it with. */
-  readonly start?: archives.Command;
+  /** The package, if there is one, and how its archive is installed. */
+  readonly archive?: PackageLanguage;
   readonly install?: archives.Install;
+  /** The program, if there is no archive to install it with. */
+  readonly start?: archives.Command;
   /** The drivers of its package, for `clients/conformance`: all that can be different in it has one. */
   readonly drivers?: readonly Driver[];
   /** Whether it checks the receipt where it is given the log's key. */
@@ -37,21 +37,21 @@ const typescriptDriver: archives.Command = [process.execPath, inClients("typescr
 export const clientPrograms: readonly ClientProgram[] = [
   {
     language: "go",
-    build: [inClients("go/build.sh")],
+    archive: "go",
     install: archives.installGo,
     drivers: [{ command: [inClients("go/target/conformance")] }],
     verifiesReceipts: true,
   },
   {
     language: "python",
-    build: [inClients("python/build.sh")],
+    archive: "python",
     install: archives.installPython,
     drivers: [{ command: pythonDriver }, { command: [...pythonDriver, "--async"] }],
     verifiesReceipts: true,
   },
   {
     language: "java",
-    build: [inClients("java/build.sh")],
+    archive: "java",
     install: archives.installJava,
     drivers: [
       {
@@ -63,7 +63,7 @@ export const clientPrograms: readonly ClientProgram[] = [
   },
   {
     language: "rust",
-    build: [inClients("rust/build.sh")],
+    archive: "rust",
     install: archives.installRust,
     drivers: [
       {
@@ -75,33 +75,13 @@ export const clientPrograms: readonly ClientProgram[] = [
   },
   {
     language: "typescript",
+    archive: "typescript",
     install: archives.installTypescript,
     drivers: [{ command: typescriptDriver }, { command: [...typescriptDriver, "json"], lacks: ["streams/"] }],
     verifiesReceipts: true,
   },
   { language: "shell", start: [join(root, "examples/clients/shell/main.sh")], verifiesReceipts: false },
 ];
-
-const archivesOf: Readonly<Record<string, string>> = {
-  go: "go/dist/*.tar.gz",
-  java: "java/target/platform-client-*.jar",
-  python: "python/dist/*.whl",
-  rust: "rust/target/package/*.crate",
-};
-
-/** Whether this run has built the package already, in whichever file. */
-export function isBuilt(language: string): boolean {
-  const pattern = archivesOf[language];
-  const found = pattern === undefined ? [] : globSync(inClients(pattern));
-  return found.some((path) => statSync(path).mtimeMs > Number(process.env.TEST_RUN_STARTED_MS));
-}
-
-/** Makes the package's archive, once in a run. Throws where that fails. */
-export function buildClient(language: string): void {
-  if (isBuilt(language)) return;
-  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root, stdio: "pipe" });
-  execFileSync("bash", [inClients(`${language}/build.sh`)], { stdio: "pipe" });
-}
 
 /** What a program did. */
 export interface Run {

@@ -29,7 +29,6 @@ const targets: Record<string, Target> = {};
 
 beforeAll(async () => {
   [plaintext, deployment] = await Promise.all([startGateway(), startDeployment()]);
-  await deployment.startGateway();
   const { ca, client } = deployment.certificates;
   targets.plaintext = { url: plaintext.url, token: await plaintext.token() };
   targets.TLS = { url: deployment.url, token: await boundToken(), tls: { ca, ...client } };

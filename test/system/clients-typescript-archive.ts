@@ -1,19 +1,18 @@
 /** The TypeScript package as a user has it: from its archive, in an empty folder. */
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { archiveOf } from "./clients-builds.ts";
 import { root } from "./clients-deployment.ts";
 
 export interface InstalledClient {
   readonly folder: string;
-  readonly archive: string;
-  /** Runs a command in the folder; resolves with what it printed, rejects where it failed. */
+  /** Runs a command in the folder; resolves with what it printed, rejects if it fails. */
   run(command: string, args: readonly string[], env?: Readonly<Record<string, string>>): Promise<string>;
   /** Bundles a program for a page; resolves with the path of the bundle. */
   bundle(bundler: Bundler, name: string, program: string): Promise<string>;
-  stop(): Promise<void>;
 }
 
 export type Bundler = keyof typeof bundlers;
@@ -31,29 +30,29 @@ const bundlers = {
 
 export const bundlerNames = Object.keys(bundlers) as readonly Bundler[];
 
-/** Packs the package and installs it, with others beside it. */
-export async function installClient(...packages: readonly string[]): Promise<InstalledClient> {
-  const folder = await mkdtemp(join(tmpdir(), "svc-clients-typescript-"));
-  const runIn = async (cwd: string, command: string, args: readonly string[], env = {}) => {
-    const options = { cwd, env: { ...process.env, NODE_OPTIONS: "", ...env } };
+/** Arguments of Node that check programs for Node as strictly as can be, declarations of libraries included. */
+export const strictly = [
+  join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc"),
+  ...["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022", "--types", "node"],
+];
+
+/** Installs the package in an empty folder, with others beside it. */
+export async function installClient(folder: string, ...packages: readonly string[]): Promise<InstalledClient> {
+  const run: InstalledClient["run"] = async (command, args, env = {}) => {
+    const options = { cwd: folder, env: { ...process.env, NODE_OPTIONS: "", ...env } };
     return (await promisify(execFile)(command, [...args], options)).stdout;
   };
-  await runIn(join(root, "clients/typescript"), "npm", ["pack", "--pack-destination", folder]);
-  const [name = ""] = await readdir(folder);
-  const archive = join(folder, name);
   await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module", private: true }));
-  await runIn(folder, "npm", ["install", "--no-audit", "--no-fund", archive, ...packages]);
+  await run("npm", ["install", "--no-audit", "--no-fund", archiveOf("typescript"), ...packages]);
   return {
     folder,
-    archive,
-    run: (command, args, env) => runIn(folder, command, args, env),
+    run,
     async bundle(bundler, name, program) {
       await writeFile(join(folder, `${name}.js`), program);
       const bundle = join(folder, `${name}.${bundler}.js`);
-      await runIn(folder, tool(bundler), bundlers[bundler](`${name}.js`, bundle));
+      await run(tool(bundler), bundlers[bundler](`${name}.js`, bundle));
       return bundle;
     },
-    stop: () => rm(folder, { recursive: true }),
   };
 }
 

@@ -1,80 +1,55 @@
 /** The TypeScript package as a user would use it: from its archive, in an empty folder, on every Node it names. */
 import { readFile, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startStack } from "../../dev/stack.ts";
-import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
-import {
-  bundlerNames,
-  type InstalledClient,
-  installClient,
-  readmePrograms,
-  tool,
-} from "./clients-typescript-archive.ts";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
+import { startGateway } from "../harness/gateway.ts";
+import { archiveOf } from "./clients-builds.ts";
+import { platformEnv, root, startDeployment } from "./clients-deployment.ts";
+import { bundlerNames, installClient, readmePrograms, strictly, tool } from "./clients-typescript-archive.ts";
 
 const timeout = 300_000;
 const versions = [20, 22, 24, 26];
 /** Of the README, in its order, and what each prints. */
 const programs = ["main", "ship"];
 const printed = ["payroll-service\n", "3 of 3 events are recorded\n"];
-let deployment: Deployment;
-let installed: InstalledClient;
-const run: InstalledClient["run"] = (...command) => installed.run(...command);
-
-beforeAll(async () => {
-  const platform = `node-${process.platform}-${process.arch}`;
-  const nodes = versions.map((version) => `node${version}@npm:${platform}@${version}`);
-  installed = await installClient("typescript", "@types/node", ...nodes);
-  for (const [i, name] of programs.entries())
-    for (const ending of ["ts", "mjs"])
-      await writeFile(join(installed.folder, `${name}.${ending}`), (await readmePrograms())[i] ?? "");
-  deployment = await startDeployment();
-  await deployment.startGateway();
-}, timeout);
-afterAll(async () => {
-  await deployment?.stop();
-  await installed?.stop();
-});
+const platform = `node-${process.platform}-${process.arch}`;
+const nodes = versions.map((version) => `node${version}@npm:${platform}@${version}`);
+const folder = folderForFile("clients-typescript");
+const { run, bundle } = await installClient(folder, "typescript", "@types/node", ...nodes);
+const texts = await readmePrograms();
+for (const [i, name] of programs.entries())
+  for (const ending of ["ts", "mjs"]) await writeFile(join(folder, `${name}.${ending}`), texts[i] ?? "");
+const deployment = await startDeployment();
+afterAll(() => deployment.stop());
 
 test("is made as packages are: what its entries name is there, for every way of resolving it", {
   timeout,
 }, async () => {
-  await run(tool("publint"), ["--strict", installed.archive]);
-  await run(tool("attw"), [installed.archive, "--profile", "esm-only"]);
+  await run(tool("publint"), ["--strict", archiveOf("typescript")]);
+  await run(tool("attw"), [archiveOf("typescript"), "--profile", "esm-only"]);
 });
 
 test("the README's programs are right in strict mode, declarations of libraries included", { timeout }, async () => {
-  const options = ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
-  const compiler = createRequire(import.meta.url).resolve("typescript/package.json");
-  const tsc = join(dirname(compiler), "bin/tsc");
-  const files = programs.map((name) => `${name}.ts`);
-  await run(process.execPath, [tsc, ...options, "--types", "node", "--noEmit", ...files]);
+  await run(process.execPath, [...strictly, "--noEmit", ...programs.map((name) => `${name}.ts`)]);
 });
 
 describe("the README's programs are answered, as they are written", () => {
   test.each(versions)("by Node %i", { timeout }, async (version) => {
-    const env = deployment.clientEnv();
-    const given = ["URL", "ISSUER", "CLIENT_ID", "CLIENT_SECRET", "CA", "CERT", "KEY"].map(
-      (name) => env[`PLATFORM_${name}`] ?? "",
-    );
-    const node = join(installed.folder, `node_modules/node${version}/bin/node`);
+    const { PLATFORM_SCOPE: _, ...env } = deployment.clientEnv();
+    const given = Object.values(env);
+    const node = join(folder, `node_modules/node${version}/bin/node`);
     expect(await run(node, ["--version"])).toMatch(new RegExp(`^v${version}\\.`));
     for (const [i, name] of programs.entries()) expect(await run(node, [`${name}.mjs`, ...given])).toBe(printed[i]);
   });
 
   test("without TLS, and without files", { timeout }, async () => {
-    const stack = await startStack({ dataDir: join(installed.folder, "data"), env: { SVC_BULK: "on" } });
-    try {
-      const { url, issuer } = stack;
-      const [client] = issuer.clients;
-      const given = [url, issuer.url, client?.clientId ?? "", client?.clientSecret ?? ""];
-      for (const [i, name] of programs.entries())
-        expect(await run(process.execPath, [`${name}.mjs`, ...given])).toBe(printed[i]);
-    } finally {
-      await stack.stop();
-    }
+    const gateway = await startGateway({ env: { SVC_BULK: "on" } });
+    onTestFinished(() => gateway.stop());
+    const { PLATFORM_SCOPE: _, ...env } = platformEnv(gateway);
+    for (const [i, name] of programs.entries())
+      expect(await run(process.execPath, [`${name}.mjs`, ...Object.values(env)])).toBe(printed[i]);
   });
 });
 
@@ -83,21 +58,21 @@ describe("what a program does not use is not in its bundle", () => {
     const program =
       'import { createPlatformClient, createRestTransport } from "svc-platform-client";\n' +
       'globalThis.client = createPlatformClient(createRestTransport({ baseUrl: "https://localhost" }));\n';
-    const bundle = await readFile(await installed.bundle(bundler, "core", program));
-    expect(bundle.toString()).not.toMatch(/ReceiptError|client_credentials|node:/);
+    const bundled = await readFile(await bundle(bundler, "core", program));
+    expect(bundled.toString()).not.toMatch(/ReceiptError|client_credentials|node:/);
     // As the README says, with room for what compilers and libraries change.
-    expect(gzipSync(bundle).length).toBeLessThan(75_000);
+    expect(gzipSync(bundled).length).toBeLessThan(75_000);
   });
 });
 
 test("the command line is there", { timeout }, async () => {
-  expect(await run(join(installed.folder, "node_modules/.bin/svc-platform"), ["--help"])).toMatch(/protect/);
+  expect(await run(join(folder, "node_modules/.bin/svc-platform"), ["--help"])).toMatch(/protect/);
 });
 
 test("its README names what it needs that asks for more than Node 20, and leads nowhere out of it", {
   timeout,
 }, async () => {
-  const modules = join(installed.folder, "node_modules");
+  const modules = join(folder, "node_modules");
   const listed = JSON.parse(await run("npm", ["ls", "--all", "--json"]));
   const names = [...new Set(namesOf(listed.dependencies["svc-platform-client"]))];
   expect(names.length).toBeGreaterThan(4);

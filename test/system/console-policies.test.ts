@@ -1,24 +1,13 @@
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { readFirstPolicy } from "../../src/app/first-policy.ts";
-import { launchBrowser, openPage } from "../harness/browser.ts";
-import {
-  buildConsole,
-  expectFitting,
-  photograph,
-  screens,
-  searchingClients,
-  signInWithToken,
-  writeOperators,
-} from "../harness/console.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { consoleForFile, expectFitting, watchDialogs, widths } from "../harness/console-pages.ts";
+import { folderForFile } from "../harness/folder.ts";
 
 const root = join(import.meta.dirname, "../..");
-const operatorToken = Buffer.alloc(32, 12).toString("base64url");
 const markup = `<img src=x onerror=alert(1)>`;
 const hostileFile = `${markup}.cedar`;
 const hostile = `// ${markup}<script>alert(2)</script>
@@ -27,54 +16,24 @@ const hostile = `// ${markup}<script>alert(2)</script>
 permit (principal, action, resource)
 when { context.claimed has purpose && context.claimed.purpose == "${markup}" };
 `;
-const clients = searchingClients("tenant-a", "tenant-b");
 
-let directory: string;
-let policies: string;
-let gateway: Gateway;
-let browser: Browser;
-let axe: string;
-let log: string;
-let firstRevision: string;
-
-beforeAll(async () => {
-  axe = await buildConsole();
-  directory = await mkdtemp(join(tmpdir(), "console-policies-"));
-  policies = join(directory, "policies");
-  await cp(join(root, "policies"), policies, { recursive: true });
-  const credentials = await writeOperators(directory, { olga: operatorToken });
-  [gateway, browser] = await Promise.all([
-    startGateway({
-      issuer: { clients },
-      env: { SVC_OPS_CREDENTIALS: credentials, SVC_POLICY_DIR: policies },
-      policy: readFirstPolicy,
-    }),
-    launchBrowser(),
-  ]);
-  const token = await gateway.token({ clientId: "tenant-a" });
-  await recordSamples({ url: gateway.url, token });
-  const given = await asked("/ledger");
-  log = given.logs[0].name;
-  firstRevision = (await asked(`/ledger/${log}/policies`)).current_revision;
-  await writeFile(join(policies, "default", hostileFile), hostile);
-  await gateway.app.reload();
-  await recordSamples({ url: gateway.url, token });
-}, 180_000);
-afterAll(async () => {
-  await browser?.close();
-  await gateway?.stop();
-  await rm(directory, { recursive: true, force: true });
+const folder = folderForFile("console-policies");
+const policies = join(folder, "policies");
+await cp(join(root, "policies"), policies, { recursive: true });
+const { gateway, openPage, asked, signIn, logOf } = await consoleForFile(folder, ["tenant-a", "tenant-b"], {
+  env: { SVC_POLICY_DIR: policies },
+  policy: readFirstPolicy,
 });
+const token = await gateway.token({ clientId: "tenant-a" });
+await recordSamples({ url: gateway.url, token });
+const { name: log } = await logOf("tenant-a");
+const firstRevision: string = (await asked(`/ledger/${log}/policies`)).current_revision;
+await writeFile(join(policies, "default", hostileFile), hostile);
+await gateway.app.reload();
+await recordSamples({ url: gateway.url, token });
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
-async function asked(path: string): Promise<any> {
-  return (await fetch(gateway.opsUrl + path, { headers: { authorization: `Bearer ${operatorToken}` } })).json();
-}
-
-const signIn = (page: Page, path: string, token = operatorToken) => signInWithToken(page, gateway.opsUrl + path, token);
-
-const policiesPath = () => `/console/logs/${log}/policies`;
-const playgroundPath = () => `/console/logs/${log}/playground`;
+const policiesPath = `/console/logs/${log}/policies`;
+const playgroundPath = `/console/logs/${log}/playground`;
 
 async function tryIt(page: Page): Promise<void> {
   await page.click(".run button[type=submit]");
@@ -82,8 +41,8 @@ async function tryIt(page: Page): Promise<void> {
 }
 
 test("shows which policies decided how often, which never did, and leads to the decisions", async () => {
-  const { page, complaints } = await openPage(browser);
-  await signIn(page, policiesPath());
+  const { page, complaints } = await openPage();
+  await signIn(page, policiesPath);
   await page.waitForSelector("text=never decided in this period");
   const row = page.locator("tr", { hasText: "tenant/eu-residency" });
   const decisions = Number(await row.locator(".number").innerText());
@@ -98,8 +57,8 @@ test("shows which policies decided how often, which never did, and leads to the 
 });
 
 test("shows the revisions with their times, and the text of an earlier one, by permalink", async () => {
-  const { page, complaints } = await openPage(browser);
-  await signIn(page, `${policiesPath()}#revision=${firstRevision}`);
+  const { page, complaints } = await openPage();
+  await signIn(page, `${policiesPath}#revision=${firstRevision}`);
   await page.waitForSelector("[aria-label=Text] >> text=In force there are also");
   const rows = page.locator("table.rows >> nth=1").locator("tbody tr");
   await expect.poll(() => rows.count()).toBe(2);
@@ -112,8 +71,8 @@ test("shows the revisions with their times, and the text of an earlier one, by p
 });
 
 test("a draft is tried by keyboard: its answers, tests, differences, and recorded decisions", async () => {
-  const { page, complaints } = await openPage(browser);
-  await signIn(page, `${playgroundPath()}#file=default%2Foperations.cedar&since=1d`);
+  const { page, complaints } = await openPage();
+  await signIn(page, `${playgroundPath}#file=default%2Foperations.cedar&since=1d`);
   await page.waitForSelector("textarea");
   await page.focus("textarea >> nth=0");
   await page.keyboard.press("Control+End");
@@ -134,8 +93,8 @@ test("a draft is tried by keyboard: its answers, tests, differences, and recorde
 }, 90_000);
 
 test("a draft that is refused says where, and a file can be added, removed and restored", async () => {
-  const { page, complaints } = await openPage(browser);
-  await signIn(page, playgroundPath());
+  const { page, complaints } = await openPage();
+  await signIn(page, playgroundPath);
   await page.fill("input[name=name]", "default/new.cedar");
   await page.click("text=Add");
   await page.fill("textarea >> nth=0", 'permit (principal, action == Action::"fly", resource);');
@@ -152,10 +111,9 @@ test("a draft that is refused says where, and a file can be added, removed and r
 }, 90_000);
 
 test("markup in policies, in names of their files, and in a draft stays text", async () => {
-  const { page, complaints } = await openPage(browser);
-  const dialogs: string[] = [];
-  page.on("dialog", (dialog) => void dialogs.push(dialog.message()));
-  await signIn(page, policiesPath());
+  const { page, complaints } = await openPage();
+  const dialogs = watchDialogs(page);
+  await signIn(page, policiesPath);
   await page.waitForSelector("[aria-label=Text] summary");
   await page.click(`summary:has-text("${hostileFile}")`);
   const text = await page.locator("main").innerText();
@@ -182,12 +140,12 @@ test("markup in policies, in names of their files, and in a draft stays text", a
 }, 90_000);
 
 test("a tenant sees the policies of its own set; the platform's and the playground are not for it", async () => {
-  const { page } = await openPage(browser);
-  await signIn(page, policiesPath(), await gateway.token({ clientId: "tenant-a" }));
+  const { page } = await openPage();
+  await signIn(page, policiesPath, await gateway.token({ clientId: "tenant-a" }));
   await page.waitForSelector("text=The platform's are for operators");
   expect(await page.locator("main").innerText()).not.toContain("platform/");
-  const [another, stranger] = [await openPage(browser), await gateway.token({ clientId: "tenant-b" })];
-  await signIn(another.page, playgroundPath(), stranger);
+  const [another, stranger] = [await openPage(), await gateway.token({ clientId: "tenant-b" })];
+  await signIn(another.page, playgroundPath, stranger);
   await another.page.waitForSelector("h1 >> text=There is no such log");
   await another.page.goto(`${gateway.opsUrl}/console`);
 });
@@ -195,8 +153,8 @@ test("a tenant sees the policies of its own set; the platform's and the playgrou
 test("the playground is no part of the first page, which stays below 200 KiB", async () => {
   const folder = join(root, "console/dist/assets");
   const names = await readdir(folder);
-  const { page, requests } = await openPage(browser);
-  await signIn(page, policiesPath());
+  const { page, requests } = await openPage();
+  await signIn(page, policiesPath);
   await page.waitForSelector("table");
   const loaded = names.filter((name) => requests.some((url) => url.endsWith(name)));
   expect(loaded.some((name) => name.startsWith("playground"))).toBe(false);
@@ -204,12 +162,12 @@ test("the playground is no part of the first page, which stays below 200 KiB", a
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200 * 1024);
 });
 
-describe.each(screens)("%s", (screen, options) => {
+describe.each(widths)("%s, light and dark", (_width, options) => {
   test.each(["policies", "playground"])(
     "%s fits, and axe finds nothing serious",
     async (kind) => {
-      const { page, complaints } = await openPage(browser, options);
-      await signIn(page, kind === "policies" ? policiesPath() : `${playgroundPath()}#since=1d`);
+      const { page, complaints } = await openPage(options);
+      await signIn(page, kind === "policies" ? policiesPath : `${playgroundPath}#since=1d`);
       if (kind === "policies") {
         await page.waitForSelector("[aria-label=Text] summary");
         await page.click("[aria-label=Text] summary >> nth=0");
@@ -222,8 +180,7 @@ describe.each(screens)("%s", (screen, options) => {
         );
         await tryIt(page);
       }
-      await photograph(page, `${kind}-${screen.replace(", ", "-")}`);
-      await expectFitting(page, axe);
+      await expectFitting(page);
       expect(complaints).toEqual([]);
     },
     90_000,

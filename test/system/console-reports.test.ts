@@ -1,35 +1,36 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { launchBrowser, openPage } from "../harness/browser.ts";
-import { buildConsole, expectFitting, searchingClients, signInWithToken, writeOperators } from "../harness/console.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { consoleForFile, expectFitting, watchDialogs, widths } from "../harness/console-pages.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { writeManyRecords } from "../harness/many-records.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
-
 import { memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
 
-const _root = join(import.meta.dirname, "../..");
-const operatorToken = Buffer.alloc(32, 12).toString("base64url");
 const markup = `"><img src=x onerror="alert(1)"><script>alert(2)</script>`;
-const records = 10_000;
 const erasedRecords = 12;
-const clients = searchingClients("tenant-a", "tenant-c");
 
-let directory: string;
-let gateway: Gateway;
-let browser: Browser;
-let axe: string;
-let settings: string;
-/** Names of logs by tenant. */
-let logs: Readonly<Record<string, string>>;
-let decisionId: string;
+const directory = folderForFile("console-reports");
+const dataDir = join(directory, "data");
+await mkdir(dataDir);
+const settings = join(directory, "settings.yaml");
+const store = `sqlite:${join(dataDir, "platform.db")}`;
+await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
+const many = { directory: dataDir, tenantId: "tenant-a", records: 4_000, markup, nowMs: Date.now() };
+const denials = await writeManyRecords(many);
+const decisionId = denials.at(-1) ?? "";
+const erased = denials.slice(0, erasedRecords).flatMap((id) => ["--record", id]);
+const statement = ["--reason", `request of ${markup}`, "--operator", "olga", "--yes"];
+await run("ledger", "erase", "--tenant", "tenant-a", ...erased, ...statement);
+const tenants = ["tenant-a", "tenant-c"];
+const { gateway, openPage, ask, asked, signIn, logOf } = await consoleForFile(directory, tenants, { dataDir });
+await recordSamples({ url: gateway.url, token: await gateway.token({ clientId: "tenant-c" }) });
+const [log, otherLog] = [await logOf("tenant-a"), await logOf("tenant-c")];
 
 /** Runs a command beside the service. Fails with its output if it fails. */
 async function run(...words: readonly string[]): Promise<string> {
@@ -39,52 +40,11 @@ async function run(...words: readonly string[]): Promise<string> {
   return written.out;
 }
 
-beforeAll(async () => {
-  axe = await buildConsole();
-  directory = await mkdtemp(join(tmpdir(), "console-reports-"));
-  const dataDir = join(directory, "data");
-  await mkdir(dataDir);
-  settings = join(directory, "settings.yaml");
-  const store = `sqlite:${join(dataDir, "platform.db")}`;
-  await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
-  const many = { directory: dataDir, tenantId: "tenant-a", records, markup, nowMs: Date.now() };
-  const denials = await writeManyRecords(many);
-  decisionId = denials.at(-1) ?? "";
-  const erased = denials.slice(0, erasedRecords).flatMap((id) => ["--record", id]);
-  const statement = ["--reason", `request of ${markup}`, "--operator", "olga", "--yes"];
-  await run("ledger", "erase", "--tenant", "tenant-a", ...erased, ...statement);
-  const credentials = await writeOperators(directory, { olga: operatorToken });
-  gateway = await startGateway({ dataDir, issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
-  browser = await launchBrowser();
-  await recordSamples({ url: gateway.url, token: await gateway.token({ clientId: "tenant-c" }) });
-  const { logs: listed } = await json(get("/ledger"));
-  logs = Object.fromEntries(listed.map((log: { tenant_id: string; name: string }) => [log.tenant_id, log.name]));
-}, 300_000);
-afterAll(async () => {
-  await browser?.close();
-  await gateway?.stop();
-  await rm(directory, { recursive: true, force: true });
-});
-
-interface Listed {
-  readonly tenant_id: string;
-  readonly verifier_keys: readonly string[];
-}
-
-function get(path: string, token = operatorToken): Promise<Response> {
-  return fetch(gateway.opsUrl + path, { headers: { authorization: `Bearer ${token}` } });
-}
-
-// biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
-async function json(answer: Promise<Response>): Promise<any> {
-  return (await answer).json();
-}
-
-const signIn = (page: Page, path: string, token = operatorToken) => signInWithToken(page, gateway.opsUrl + path, token);
-
-const pageOf = (path: string, log = logs["tenant-a"]) => `/console/logs/${log}${path}`;
+const pageOf = (path: string) => `/console/logs/${log.name}${path}`;
 const reportsOf = (template: string) => pageOf(`/reports#template=${template}&last=30d`);
 const principal = `/principal#id=${encodeURIComponent(markup.slice(0, 40))}`;
+
+const digestOf = (text: string) => `sha256:${createHash("sha256").update(text).digest("hex")}`;
 
 /** Address of each page, and what is there once it has loaded all that it shows. */
 const pages: Readonly<Record<string, () => readonly [path: string, ready: string]>> = {
@@ -99,67 +59,47 @@ const pages: Readonly<Record<string, () => readonly [path: string, ready: string
   "report-unevidenced": () => [reportsOf("unevidenced"), "iframe"],
   "report-break-glass": () => [reportsOf("break-glass"), "iframe"],
   "report-erasures": () => [reportsOf("erasures"), "iframe"],
+  artifact: () => [pageOf(`/artifact#digest=${encodeURIComponent(digestOf("1"))}`), ".timeline tbody tr"],
   system: () => ["/console/system", ".proof dl"],
+  verify: () => ["/console/verify", "textarea"],
 };
 
 async function openKind(page: Page, kind: string): Promise<void> {
   const [path, ready] = pages[kind]?.() ?? ["", ""];
-  await signIn(page, path);
+  // Who verifies need not sign in.
+  if (kind === "verify") await page.goto(gateway.opsUrl + path);
+  else await signIn(page, path);
   await page.waitForSelector(ready);
   if (ready === "iframe") await page.frameLocator("iframe").locator("h1").waitFor();
 }
 
-const folder = process.env.SVC_TEST_SCREENSHOTS;
-// Commands that run here would take it for a setting.
-vi.stubEnv("SVC_TEST_SCREENSHOTS", undefined);
-const photograph = async (page: Page, name: string, fullPage = true) => {
-  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png`, fullPage });
-};
-
-const screens: [string, BrowserContextOptions][] = [
-  ["narrow", { viewport: { width: 400, height: 860 } }],
-  ["wide", { viewport: { width: 1_600, height: 1_000 } }],
-];
-
-describe.each(screens)("%s, light and dark", (screen, options) => {
-  /** Looks at the page in both themes. */
-  const look = async (page: Page, name: string, isWhole: boolean) => {
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      await photograph(page, `${name}-${screen}-${colorScheme}`, isWhole);
-      await expectFitting(page, axe, { iframes: false });
-    }
-    expect(await page.locator("main img, main script").count()).toBe(0);
-  };
-
+describe.each(widths)("%s, light and dark", (width, options) => {
   test.each(Object.keys(pages))("%s fits, keeps markup as text, and axe finds nothing serious", async (kind) => {
-    const { page, complaints } = await openPage(browser, options);
-    const dialogs: string[] = [];
-    page.on("dialog", (dialog) => void dialogs.push(dialog.message()));
+    const { page, complaints } = await openPage(options);
+    const dialogs = watchDialogs(page);
     await openKind(page, kind);
-    await look(page, kind, true);
+    await expectFitting(page, { iframes: false });
+    expect(await page.locator("main img, main script").count()).toBe(0);
     expect([dialogs, complaints]).toEqual([[], []]);
-    await page.context().close();
   });
 
   test("a report as a file fits, and axe finds nothing serious", async () => {
-    const { page, complaints } = await openPage(browser, options);
-    const file = join(directory, `report-${screen}.html`);
+    const { page, complaints } = await openPage(options);
+    const file = join(directory, `report-${width}.html`);
     await run("ledger", "report", "--tenant", "tenant-a", "--template", "break-glass", "--last", "7d", "--out", file);
     await page.goto(pathToFileURL(file).href);
-    await look(page, "file", true);
+    await expectFitting(page, { iframes: false });
+    expect(await page.locator("main img, main script").count()).toBe(0);
     // The width of A4 without its margins, at 96 pixels an inch.
     await page.setViewportSize({ width: 688, height: 1_000 });
     await page.emulateMedia({ media: "print", colorScheme: "dark" });
-    await photograph(page, `file-${screen}-print`);
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(688);
     expect(complaints).toEqual([]);
-    await page.context().close();
   });
 });
 
 test("the report that is shown is the one that is saved; commands write it too, and its proof", async () => {
-  const { page, requests, complaints } = await openPage(browser);
+  const { page, requests, complaints } = await openPage();
   const [from, to] = ["2020-01-01T00:00:00Z", new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)];
   await signIn(page, pageOf(`/reports#template=erasures&from=${from}&to=${to}T00:00:00Z`));
   const frame = page.frameLocator("iframe");
@@ -186,18 +126,14 @@ test("the report that is shown is the one that is saved; commands write it too, 
 });
 
 test("a principal's page counts what it did, and leads to its denials", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, pageOf("/ledger#q=principal%3Areports"));
   await page.click(".rows tbody tr >> nth=0 >> a >> text=reports");
   await page.waitForSelector("h1 >> text=reports");
   await page.waitForSelector("h2 >> text=Newest records");
   const search = async (criteria: object) => {
-    const answer = fetch(`${gateway.opsUrl}/ledger/${logs["tenant-a"]}/search`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" },
-      body: JSON.stringify({ principal: "reports", last: "30d", ...criteria }),
-    });
-    return (await json(answer)).counted;
+    const all = { principal: "reports", last: "30d", ...criteria };
+    return (await asked(`/ledger/${log.name}/search`, all)).counted;
   };
   const { records: denied } = await search({ outcome: "deny", count_by: "day" });
   expect(denied).toBeGreaterThan(50);
@@ -207,14 +143,14 @@ test("a principal's page counts what it did, and leads to its denials", async ()
 });
 
 test("the ledger page saves all that matches as CSV, as the command prints it", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, pageOf("/ledger#q=alert%3Abreak-glass"));
   await page.click("text=Make a CSV of all that match");
   const link = page.locator("a[download]");
   await link.waitFor();
   const [download] = await Promise.all([page.waitForEvent("download"), link.click()]);
-  const asked = ["--tenant", "tenant-a", "--alert", "break-glass", "--newest", "--csv", "--limit", "1000"];
-  expect(await readFile(await download.path(), "utf8")).toBe(await run("ledger", "search", ...asked));
+  const options = ["--tenant", "tenant-a", "--alert", "break-glass", "--newest", "--csv", "--limit", "1000"];
+  expect(await readFile(await download.path(), "utf8")).toBe(await run("ledger", "search", ...options));
 });
 
 describe("a pack, with the network cut", () => {
@@ -230,18 +166,15 @@ describe("a pack, with the network cut", () => {
   const amid = (lines: readonly string[]) => lines.findIndex((line, at) => at > lines.length / 2 && isEntry(line));
 
   let lines: readonly string[];
-  let keys: Readonly<Record<string, string>>;
   beforeAll(async () => {
     const out = join(directory, "period.pack");
     const [from, to] = [3, 2].map((days) => new Date(Date.now() - days * 86_400_000).toISOString());
     await run("ledger", "pack", "--tenant", "tenant-a", "--from", from ?? "", "--to", to ?? "", "--out", out);
     lines = (await readFile(out, "utf8")).trimEnd().split("\n").slice(0, -1);
-    const listed = await json(get("/ledger"));
-    keys = Object.fromEntries(listed.logs.map(({ tenant_id: id, verifier_keys: [key] }: Listed) => [id, key]));
   });
 
-  async function drop(text: string, key = keys["tenant-a"] ?? ""): Promise<Page> {
-    const { page } = await openPage(browser);
+  async function drop(text: string, key = log.verifier_keys[0] ?? ""): Promise<Page> {
+    const { page } = await openPage();
     await page.goto(`${gateway.opsUrl}/console/verify`);
     await page.waitForSelector("textarea");
     await page.context().setOffline(true);
@@ -258,7 +191,7 @@ describe("a pack, with the network cut", () => {
     const text = await page.locator(".proof").innerText();
     expect(text).toMatch(new RegExp(`Records\\s+${shown}\\b`));
     expect(text).toContain("Nothing that the log holds of the period is left out.");
-    await expectFitting(page, axe, { iframes: false });
+    await expectFitting(page, { iframes: false });
   });
 
   test("refuses two records of one id with one erasure", async () => {
@@ -297,7 +230,7 @@ describe("a pack, with the network cut", () => {
   });
 
   test("is refused under the key of another log, and once it was cut off", async () => {
-    const foreign = await drop(sealed(lines), keys["tenant-c"]);
+    const foreign = await drop(sealed(lines), otherLog.verifier_keys[0]);
     await foreign.waitForSelector(".proof.failed >> text=not signed by a trusted key");
     const cut = await drop(sealed(lines).slice(0, -40));
     await cut.waitForSelector(".proof.failed >> text=cut off");
@@ -306,14 +239,14 @@ describe("a pack, with the network cut", () => {
 
 test("a session of another tenant sees nothing, by permalinks and the report's route neither", async () => {
   const token = await gateway.token({ clientId: "tenant-c" });
-  const { page, requests } = await openPage(browser);
+  const { page, requests } = await openPage();
   for (const path of ["", "/ledger", principal, "/reports#template=access&last=30d"]) {
     await signIn(page, pageOf(path), token);
     await page.waitForSelector("h1 >> text=There is no such log");
     expect(await page.locator("body").innerText()).not.toMatch(/tenant-a|cust-8/);
   }
-  expect(requests.filter((url) => url.includes(`/ledger/${logs["tenant-a"]}`))).toEqual([]);
+  expect(requests.filter((url) => url.includes(`/ledger/${log.name}`))).toEqual([]);
   for (const query of ["template=access&last=30d", "template=erasures&last=30d&format=csv", "template=x"])
-    expect((await get(`/ledger/${logs["tenant-a"]}/report?${query}`, token)).status).toBe(404);
-  expect((await get(`/ledger/${logs["tenant-c"]}/report?template=access&last=30d`, token)).status).toBe(200);
+    expect((await ask(`/ledger/${log.name}/report?${query}`, undefined, token)).status).toBe(404);
+  expect((await ask(`/ledger/${otherLog.name}/report?template=access&last=30d`, undefined, token)).status).toBe(200);
 });

@@ -1,84 +1,62 @@
 /** Sign-in to the console by OpenID Connect, with a real issuer and headless Chromium. */
-import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { defaultClient } from "../../dev/issuer.ts";
+import type { Page } from "playwright-core";
+import { expect, onTestFinished, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
-import { launchBrowser, openPage } from "../harness/browser.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { browserForFile } from "../harness/browser.ts";
+import { searchingClients } from "../harness/console.ts";
+import { buildConsole, type ConsoleLog } from "../harness/console-pages.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { freePort, listenOnLoopback } from "../harness/loopback.ts";
 
-const root = join(import.meta.dirname, "../..");
-const clients = ["tenant-a", "tenant-c"].map((tenantId) => ({ ...defaultClient(), clientId: tenantId, tenantId }));
+const clients = searchingClients("tenant-a", "tenant-c");
 const clientSecret = "console-secret-".padEnd(40, "x");
 const people = { olga: ["operator"], audrey: ["auditor:tenant-a"], nadia: [] };
 /** Milliseconds by which the service's clock is ahead. */
 let aheadMs = 0;
 
-let directory: string;
-let gateway: Gateway;
-let browser: Browser;
-let logs: Readonly<Record<string, string>>;
-
-beforeAll(async () => {
-  await promisify(execFile)("npm", ["run", "-s", "console"], { cwd: root });
-  directory = await mkdtemp(join(tmpdir(), "console-sign-in-"));
-  const [opsPort, issuerPort] = [await freePort(), await freePort()];
-  const url = `http://127.0.0.1:${opsPort}`;
-  const [rule, secret] = [join(directory, "sign-in.yaml"), join(directory, "secret")];
-  await writeFile(secret, clientSecret, { mode: 0o600 });
-  await writeFile(
-    rule,
-    `issuer: http://127.0.0.1:${issuerPort}\nclient_id: console\nclient_secret_file: ${secret}\nurl: ${url}\n`,
-  );
-  const signIn = { clientId: "console", clientSecret, redirectUri: `${url}/console/sign-in/callback`, people };
-  [gateway, browser] = await Promise.all([
-    startGateway({
-      opsPort,
-      issuer: { clients, port: issuerPort, signIn },
-      env: { SVC_CONSOLE_SIGN_IN: rule },
-      overrides: { clock: { now: () => Date.now() + aheadMs } },
-    }),
-    launchBrowser(),
-  ]);
-  for (const { clientId } of clients)
-    await recordSamples({ url: gateway.url, token: await gateway.token({ clientId }) });
-  const listed = (await (await fetch(`${gateway.opsUrl}/ledger`)).json()) as {
-    readonly logs: readonly { readonly tenant_id: string; readonly name: string }[];
-  };
-  logs = Object.fromEntries(listed.logs.map(({ tenant_id, name }) => [tenant_id, name]));
-}, 180_000);
-afterAll(async () => {
-  await browser?.close();
-  await gateway?.stop();
-  await rm(directory, { recursive: true, force: true });
+await buildConsole();
+const directory = folderForFile("console-sign-in");
+const [opsPort, issuerPort] = await Promise.all([freePort(), freePort()]);
+const url = `http://127.0.0.1:${opsPort}`;
+const [rule, secret] = [join(directory, "sign-in.yaml"), join(directory, "secret")];
+await writeFile(secret, clientSecret, { mode: 0o600 });
+await writeFile(
+  rule,
+  `issuer: http://127.0.0.1:${issuerPort}\nclient_id: console\nclient_secret_file: ${secret}\nurl: ${url}\n`,
+);
+const redirectUri = `${url}/console/sign-in/callback`;
+const gateway = await gatewayForFile({
+  opsPort,
+  issuer: { clients, port: issuerPort, signIn: { clientId: "console", clientSecret, redirectUri, people } },
+  env: { SVC_CONSOLE_SIGN_IN: rule },
+  overrides: { clock: { now: () => Date.now() + aheadMs } },
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
+const openPage = await browserForFile();
+for (const { clientId } of clients) await recordSamples({ url: gateway.url, token: await gateway.token({ clientId }) });
+const listed = (await (await fetch(`${gateway.opsUrl}/ledger`)).json()) as { readonly logs: readonly ConsoleLog[] };
+const logs = Object.fromEntries(listed.logs.map(({ tenant_id, name }) => [tenant_id, name]));
 
 /** Goes to the issuer and signs in there, as far as its page; then back. */
 async function signIn(page: Page, login: string, path = "/console"): Promise<void> {
   await page.goto(gateway.opsUrl + path);
   await page.click("text=Sign in as yourself");
-  await page.fill("input[name=login]", login);
-  await page.fill("input[name=password]", "any");
-  await page.click("button[type=submit]");
+  await logIn(page, login);
   await page.waitForURL(`${gateway.opsUrl}/console**`);
 }
 
+/** On the issuer's page. */
+async function logIn(page: Page, login = "olga"): Promise<void> {
+  await page.fill("input[name=login]", login);
+  await page.fill("input[name=password]", "any");
+  await page.click("button[type=submit]");
+}
+
 test("a person signs in at the issuer, comes back to the page, stays signed in, and signs out", async () => {
-  const { page, complaints } = await openPage(browser);
+  const { page, complaints } = await openPage();
   const path = `/console/logs/${logs["tenant-a"]}/ledger`;
   await signIn(page, "olga", path);
   await page.waitForSelector(".rows tbody tr");
@@ -110,16 +88,15 @@ function asCookie(cookie: string, site: string | undefined = "same-origin", path
 }
 
 async function sessionOf(login: string): Promise<string> {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, login);
   await page.waitForSelector("text=Sign out");
   const [found] = (await page.context().cookies()).filter(({ name }) => name === "console-session");
-  await page.context().close();
   return `console-session=${found?.value}`;
 }
 
 test("an auditor sees the log of its tenant; another's is not there, by permalink neither", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, "audrey", `/console/logs/${logs["tenant-c"]}/ledger`);
   await page.waitForSelector("h1 >> text=There is no such log");
   await page.click("nav >> text=Policies");
@@ -136,14 +113,14 @@ test("an auditor sees the log of its tenant; another's is not there, by permalin
 });
 
 test("a person without a role gets the reason, and no session", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, "nadia");
   await page.waitForSelector("text=have no role here");
   expect((await page.context().cookies()).map(({ name }) => name)).not.toContain("console-session");
 });
 
 test("a session ends after 30 minutes, whatever it does", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, "olga", `/console/logs/${logs["tenant-a"]}`);
   await page.waitForSelector(".tile");
   aheadMs = 31 * 60_000;
@@ -167,24 +144,24 @@ test("a cookie from another page is refused: of another site, and of another por
   expect((await asCookie(cookie)).status).toBe(200);
   // In the browser: a page on another port is of the same site, so that the cookie is sent.
   const evil = await startEvil(`${gateway.opsUrl}/console/sign-out`);
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, "olga");
   await page.waitForSelector("text=Sign out");
-  await page.goto(`http://127.0.0.1:${(evil.address() as AddressInfo).port}/`);
+  await page.goto(evil);
   await page.waitForSelector("text=posted");
   await page.goto(`${gateway.opsUrl}/console`);
   await page.waitForSelector("text=Sign out");
-  await new Promise((resolve) => evil.close(resolve));
 });
 
-/** A page that posts to the address with the browser's cookies. */
-async function startEvil(target: string): Promise<Server> {
+/** Serves a page that posts to the address with the browser's cookies. Resolves with its address. */
+async function startEvil(target: string): Promise<string> {
   const script = `fetch(${JSON.stringify(target)}, { method: "POST", mode: "no-cors", credentials: "include" }).finally(() => document.body.append("posted"))`;
   const server = createServer((_request, response) => {
     response.setHeader("content-type", "text/html").end(`<body><script>${script}</script>`);
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  return server;
+  });
+  const { port, stop } = await listenOnLoopback(server);
+  onTestFinished(stop);
+  return `http://127.0.0.1:${port}/`;
 }
 
 test("an answer with another state, code, nonce or issuer, or in another browser, makes no session", async () => {
@@ -210,15 +187,13 @@ test("an answer with another state, code, nonce or issuer, or in another browser
   }
   // A sign-in that began elsewhere ends in this browser: its cookie is not here.
   const elsewhere = await fetch(`${gateway.opsUrl}/console/sign-in`, { redirect: "manual" });
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   let answered = "";
   page.on("request", (request) => {
     if (request.url().includes("/console/sign-in/callback")) answered = new URL(request.url()).search.slice(1);
   });
   await page.goto(elsewhere.headers.get("location") ?? "");
-  await page.fill("input[name=login]", "olga");
-  await page.fill("input[name=password]", "any");
-  await page.click("button[type=submit]");
+  await logIn(page);
   await page.waitForSelector("text=was not completed in this browser");
   expect(answered).toContain("code=");
   expect((await page.context().cookies()).map(({ name }) => name)).not.toContain("console-session");
@@ -245,11 +220,9 @@ test.each([
   "/ledger",
   "/console?x",
 ])("a sign-in returns to pages of the console only, not to %s", async (to) => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await page.goto(`${gateway.opsUrl}/console/sign-in?to=${encodeURIComponent(to)}`);
-  await page.fill("input[name=login]", "olga");
-  await page.fill("input[name=password]", "any");
-  await page.click("button[type=submit]");
+  await logIn(page);
   await page.waitForSelector("text=Sign out");
   expect(page.url()).toContain(`${gateway.opsUrl}/console`);
 });

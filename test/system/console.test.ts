@@ -1,94 +1,27 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { recordSamples, sampleContent, sampleDigest } from "../../dev/sample-records.ts";
-import { launchBrowser, openPage } from "../harness/browser.ts";
-import {
-  buildConsole,
-  expectFitting,
-  photograph,
-  screens,
-  searchingClients,
-  signInWithToken,
-  writeOperators,
-} from "../harness/console.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { consoleForFile, watchDialogs } from "../harness/console-pages.ts";
+import { folderForFile } from "../harness/folder.ts";
 
-const _root = join(import.meta.dirname, "../..");
-const operatorToken = Buffer.alloc(32, 11).toString("base64url");
 const markup = `"><img src=x onerror="alert(1)"><script>alert(2)</script>`;
-const clients = searchingClients("tenant-a", "tenant-c");
+const tenants = ["tenant-a", "tenant-c"];
+const { gateway, openPage, ask, asked, signIn, logOf } = await consoleForFile(folderForFile("console"), tenants);
+for (const clientId of tenants) await recordSamples({ url: gateway.url, token: await gateway.token({ clientId }) });
+const hostile = { url: gateway.url, token: await gateway.token({ clientId: "tenant-a" }), purpose: markup };
+await recordSamples({ ...hostile, resources: [markup] });
+const [log, otherLog] = [await logOf("tenant-a"), await logOf("tenant-c")];
+const denied = { outcome: "deny", resource_id: "cust-8841", reason: "tenant/eu-residency" };
+const decisionId: string = (await asked(`/ledger/${log.name}/search`, denied)).found[0].record_id;
 
-let directory: string;
-let gateway: Gateway;
-let browser: Browser;
-let axe: string;
-/** Logs by tenant. */
-let logs: Readonly<Record<string, { readonly name: string; readonly verifier_keys: readonly string[] }>>;
-let decisionId: string;
-
-beforeAll(async () => {
-  axe = await buildConsole();
-  directory = await mkdtemp(join(tmpdir(), "console-"));
-  const credentials = await writeOperators(directory, { olga: operatorToken });
-  [gateway, browser] = await Promise.all([
-    startGateway({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } }),
-    launchBrowser(),
-  ]);
-  for (const { clientId } of clients)
-    await recordSamples({ url: gateway.url, token: await gateway.token({ clientId }) });
-  const hostile = { url: gateway.url, token: await gateway.token({ clientId: "tenant-a" }), purpose: markup };
-  await recordSamples({ ...hostile, resources: [markup] });
-  const listed = await asked("/ledger");
-  logs = Object.fromEntries(listed.logs.map((log: { tenant_id: string }) => [log.tenant_id, log]));
-  const denied = { outcome: "deny", resource_id: "cust-8841", reason: "tenant/eu-residency" };
-  decisionId = (await asked(`/ledger/${logs["tenant-a"]?.name}/search`, denied)).found[0].record_id;
-}, 180_000);
-afterAll(async () => {
-  await browser?.close();
-  await gateway?.stop();
-  await rm(directory, { recursive: true, force: true });
+const pathsOf = ({ name } = log) => ({
+  overview: `/console/logs/${name}`,
+  ledger: `/console/logs/${name}/ledger`,
+  record: `/console/logs/${name}/records/${decisionId}`,
+  artifact: `/console/logs/${name}/artifact#digest=${encodeURIComponent(sampleDigest("cust-8841"))}`,
 });
-
-// biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
-async function asked(path: string, body?: object): Promise<any> {
-  const headers = { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" };
-  const request = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-  return (await fetch(gateway.opsUrl + path, { headers, ...request })).json();
-}
-
-const signIn = (page: Page, path = "/console", token = operatorToken) =>
-  signInWithToken(page, gateway.opsUrl + path, token);
-
-const pathsOf = (log = logs["tenant-a"]?.name) => ({
-  overview: `/console/logs/${log}`,
-  ledger: `/console/logs/${log}/ledger`,
-  record: `/console/logs/${log}/records/${decisionId}`,
-  artifact: `/console/logs/${log}/artifact#digest=${encodeURIComponent(sampleDigest("cust-8841"))}`,
-  system: "/console/system",
-  verify: "/console/verify",
-});
-
-/** What tells that a page has loaded all that it shows. */
-const ready: Readonly<Record<string, string>> = {
-  overview: ".tile",
-  ledger: ".rows tbody tr",
-  record: ".layer",
-  artifact: ".timeline tbody tr",
-  system: ".proof dl",
-  verify: "textarea",
-};
-
-async function openKind(page: Page, kind: string): Promise<void> {
-  await signIn(page, pathsOf()[kind as "ledger"] === "/console/verify" ? "/console" : pathsOf()[kind as "ledger"]);
-  if (kind === "verify") await page.click("nav >> text=Verify");
-  await page.waitForSelector(ready[kind] as string);
-}
 
 test("signs in, searches, opens a decision, and verifies its receipt in the browser", async () => {
-  const { page, requests, complaints } = await openPage(browser);
+  const { page, requests, complaints } = await openPage();
   await signIn(page);
   await page.waitForSelector("h1 >> text=tenant-a");
   await page.click("nav >> text=Ledger");
@@ -109,7 +42,7 @@ test("signs in, searches, opens a decision, and verifies its receipt in the brow
 });
 
 test("the overview leads from a principal to its denials", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, pathsOf().overview);
   await page.click('section:has(> h2:text-is("Denied to")) a');
   await page.waitForSelector(".rows tbody tr");
@@ -117,7 +50,7 @@ test("the overview leads from a principal to its denials", async () => {
 });
 
 test("a changed receipt is refused, and nothing of its record is shown", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await page.route("**/ledger/*/record/*", async (route) => {
     const answer = await (await route.fetch()).json();
     const record = Buffer.from(answer.receipt.record, "base64").toString().replace('"allow":false', '"allow":true');
@@ -130,10 +63,10 @@ test("a changed receipt is refused, and nothing of its record is shown", async (
 });
 
 test("a key of one's own counts instead of the listener's", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page, pathsOf().record);
   await page.waitForSelector(".proof.done");
-  const [own, other] = [logs["tenant-a"]?.verifier_keys[0] ?? "", logs["tenant-c"]?.verifier_keys[0] ?? ""];
+  const [own = "", other = ""] = [log, otherLog].map(({ verifier_keys: [key] }) => key);
   await page.fill("input[name=key]", other);
   await page.keyboard.press("Enter");
   await page.waitForSelector(".proof.failed");
@@ -143,9 +76,8 @@ test("a key of one's own counts instead of the listener's", async () => {
 });
 
 test("markup in what callers wrote stays text", async () => {
-  const { page, complaints } = await openPage(browser);
-  const dialogs: string[] = [];
-  page.on("dialog", (dialog) => void dialogs.push(dialog.message()));
+  const { page, complaints } = await openPage();
+  const dialogs = watchDialogs(page);
   await signIn(page, `${pathsOf().ledger}#${new URLSearchParams({ q: `resource:${JSON.stringify(markup)}` })}`);
   await expect.poll(() => page.locator(".rows tbody tr").count()).toBeGreaterThan(3);
   expect(await page.locator(".rows").innerText()).toContain(markup);
@@ -157,28 +89,25 @@ test("markup in what callers wrote stays text", async () => {
 });
 
 test("a tenant's session sees nothing of another tenant, by permalink neither", async () => {
-  const { page, requests } = await openPage(browser);
+  const { page, requests } = await openPage();
   const token = await gateway.token({ clientId: "tenant-c" });
-  for (const path of Object.values(pathsOf()).slice(0, 4)) {
+  for (const path of Object.values(pathsOf())) {
     await signIn(page, path, token);
     await page.waitForSelector("h1 >> text=There is no such log");
     expect(await page.locator("body").innerText()).not.toMatch(/tenant-a|cust-8841/);
   }
-  const { name } = logs["tenant-a"] ?? {};
-  expect(requests.filter((url) => url.includes(`/ledger/${name}`))).toEqual([]);
+  expect(requests.filter((url) => url.includes(`/ledger/${log.name}`))).toEqual([]);
   // Not by the interface either, whatever a page would ask.
   for (const path of ["search", `record/${decisionId}`, `explanation/${decisionId}`]) {
-    const answer = await fetch(`${gateway.opsUrl}/ledger/${name}/${path}`, {
-      headers: { authorization: `Bearer ${token}` },
-    });
-    expect([path, answer.status]).toEqual([path, 404]);
+    const { status } = await ask(`/ledger/${log.name}/${path}`, undefined, token);
+    expect([path, status]).toEqual([path, 404]);
   }
-  await signIn(page, pathsOf(logs["tenant-c"]?.name).ledger, token);
+  await signIn(page, pathsOf(otherLog).ledger, token);
   await page.waitForSelector(".rows tbody tr");
 });
 
 test("the credentials are kept nowhere, and wrong ones are refused", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await page.goto(`${gateway.opsUrl}/console`);
   await page.fill("input[name=token]", "wrong");
   await page.click("button[type=submit]");
@@ -194,7 +123,7 @@ test("the credentials are kept nowhere, and wrong ones are refused", async () =>
 });
 
 test("credentials that are no longer accepted end the session", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await signIn(page);
   await page.waitForSelector(".tile");
   const refused = { status: 401, json: { error: { message: "the credentials are not an operator's" } } };
@@ -204,7 +133,7 @@ test("credentials that are no longer accepted end the session", async () => {
 });
 
 test("a dropped file is found by its digest, and leads to the artifact's history", async () => {
-  const { page, complaints } = await openPage(browser);
+  const { page, complaints } = await openPage();
   await signIn(page, `${pathsOf().ledger}#q=last%3A7d`);
   const buffer = Buffer.from(sampleContent("cust-8842"));
   await page.setInputFiles("input[type=file]", { name: "<b>.sealed", mimeType: "application/octet-stream", buffer });
@@ -220,13 +149,12 @@ test("a dropped file is found by its digest, and leads to the artifact's history
 });
 
 test("verifies what is dropped with the network cut, and refuses it once it was changed", async () => {
-  const { page, complaints } = await openPage(browser);
-  const { name, verifier_keys } = logs["tenant-a"] ?? { name: "", verifier_keys: [] };
-  const { receipt } = await asked(`/ledger/${name}/record/${decisionId}`);
+  const { page, complaints } = await openPage();
+  const { receipt } = await asked(`/ledger/${log.name}/record/${decisionId}`);
   await page.goto(`${gateway.opsUrl}/console/verify`);
   await page.waitForSelector("textarea");
   await page.context().setOffline(true);
-  await page.fill("textarea >> nth=0", verifier_keys[0] ?? "");
+  await page.fill("textarea >> nth=0", log.verifier_keys[0] ?? "");
   const drop = (value: object) => {
     const buffer = Buffer.from(JSON.stringify(value));
     return page.setInputFiles("input[type=file]", { name: "answer.json", mimeType: "application/json", buffer });
@@ -237,14 +165,4 @@ test("verifies what is dropped with the network cut, and refuses it once it was 
   await drop({ decision: { receipt: { ...receipt, leaf_index: receipt.leaf_index + 1 } } });
   await page.waitForSelector(".proof.failed >> text=leaf_index is not what its proof shows");
   expect(complaints).toEqual([]);
-});
-
-describe.each(screens)("%s", (screen, options) => {
-  test.each(Object.keys(ready))("%s fits, and axe finds nothing serious", async (kind) => {
-    const { page, complaints } = await openPage(browser, options);
-    await openKind(page, kind);
-    await photograph(page, `${kind}-${screen.replace(", ", "-")}`);
-    await expectFitting(page, axe);
-    expect(complaints).toEqual([]);
-  });
 });

@@ -2,13 +2,13 @@
 import { createPublicKey } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { installPythonTools, type PythonTools } from "../harness/python.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
+import { pythonForFile } from "../harness/python.ts";
 
 const program = `
 import base64, json, sys
@@ -32,26 +32,17 @@ const holders = {
   evidence: "ingestion",
 } as const;
 
-let python: PythonTools;
-let gateway: Gateway;
+const python = await pythonForFile("scitt-cose==0.5.0");
+writeFileSync(join(python.folder, "verify.py"), program);
+const gateway = await gatewayForFile();
+const token = await gateway.token();
 const receipts: (GivenReceipt & { readonly cose: string; readonly leaf: string })[] = [];
-
-beforeAll(async () => {
-  python = await installPythonTools(["scitt-cose==0.5.0"]);
-  writeFileSync(join(python.folder, "verify.py"), program);
-  gateway = await startGateway();
-  const token = await gateway.token();
-  for (const [route, holder] of Object.entries(holders)) {
-    const body = sampleCalls().find((call) => call.route.endsWith(route))?.body;
-    const headers = { "x-svc-receipt": "cose" };
-    const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body, headers });
-    receipts.push(answer.body[holder].receipt);
-  }
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await python?.remove();
-});
+for (const [route, holder] of Object.entries(holders)) {
+  const body = sampleCalls().find((call) => call.route.endsWith(route))?.body;
+  const headers = { "x-svc-receipt": "cose" };
+  const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body, headers });
+  receipts.push(answer.body[holder].receipt);
+}
 
 interface Given {
   readonly cose: string;

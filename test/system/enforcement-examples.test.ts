@@ -3,39 +3,26 @@ import { randomBytes } from "node:crypto";
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
-import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
-import { installPythonTools, type PythonTools } from "../harness/python.ts";
+import { startEnforcementStack } from "../harness/enforcement.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { pythonForFile } from "../harness/python.ts";
+import { archiveOf } from "./clients-builds.ts";
 import { root } from "./clients-deployment.ts";
-import { buildClient } from "./clients-programs.ts";
-import { type InstalledClient, installClient } from "./clients-typescript-archive.ts";
+import { installClient } from "./clients-typescript-archive.ts";
 
 const examples = join(root, "examples/enforcement");
 const timeout = 600_000;
 const client = defaultClient();
-let stack: EnforcementStack;
-let node: InstalledClient;
-let python: PythonTools;
-let env: Record<string, string>;
-
-beforeAll(async () => {
-  buildClient("python");
-  stack = await startEnforcementStack({}, [client]);
-  node = await installClient("express@5.3.0", "fastify@5.12.8");
-  const dist = join(root, "clients/python/dist");
-  const [wheel = ""] = (await readdir(dist)).filter((name) => name.endsWith(".whl"));
-  const packages = ["boto3==1.44.8", "moto[s3]==5.2.5", "fastapi==0.165.0", "python-multipart==0.0.34", "mypy==2.4.1"];
-  python = await installPythonTools([join(dist, wheel), ...packages]);
-  const { url, issuer } = stack.stack;
-  const service = { url, issuer: issuer.url, id: client.clientId, secret: client.clientSecret, scopes: client.scopes };
-  env = { SERVICE: JSON.stringify(service), KEY: randomBytes(32).toString("hex") };
-}, timeout);
-afterAll(async () => {
-  await stack?.stop();
-  await node?.stop();
-  await python?.remove();
-});
+const stack = await startEnforcementStack({}, [client]);
+afterAll(() => stack.stop());
+const node = await installClient(folderForFile("examples"), "express@5.3.0", "fastify@5.12.8");
+const packages = ["boto3==1.44.8", "moto[s3]==5.2.5", "fastapi==0.165.0", "python-multipart==0.0.34", "mypy==2.4.1"];
+const python = await pythonForFile(archiveOf("python"), ...packages);
+const { url, issuer } = stack.stack;
+const service = { url, issuer: issuer.url, id: client.clientId, secret: client.clientSecret, scopes: client.scopes };
+const env = { SERVICE: JSON.stringify(service), KEY: randomBytes(32).toString("hex") };
 
 test("have at most 30 lines", async () => {
   const names = await readdir(examples);

@@ -22,7 +22,7 @@ import {
 } from "../../clients/typescript/src/index.ts";
 import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { permissivePlatform } from "../harness/permissive-platform.ts";
-import { buildClient } from "./clients-programs.ts";
+import { archiveOf } from "./clients-builds.ts";
 
 const root = join(import.meta.dirname, "../..");
 const python = join(root, "clients/python/.venv/bin/python");
@@ -39,7 +39,7 @@ export const programEnv = {
 
 /** Makes what the programs of other languages need, where it is not there. */
 export function buildLanguages(): void {
-  if (!existsSync(python) || !existsSync(table)) buildClient("python");
+  if (!existsSync(python) || !existsSync(table)) archiveOf("python");
 }
 
 export type LanguageName = "TypeScript" | "Python";

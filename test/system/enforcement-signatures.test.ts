@@ -7,8 +7,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundleFromJSON } from "@sigstore/bundle";
 import { toSignedEntity, toTrustMaterial, Verifier } from "@sigstore/verify";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { installPythonTools, type PythonTools } from "../harness/python.ts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { pythonForFile } from "../harness/python.ts";
 import { buildLanguages, languageNames, languages } from "./enforcement-languages.ts";
 
 const program = `
@@ -51,15 +51,10 @@ interface Envelope {
   readonly signatures: readonly [{ readonly keyid: string; readonly sig: string }];
 }
 
-let python: PythonTools;
-
-beforeAll(async () => {
-  buildLanguages();
-  python = await installPythonTools(["securesystemslib==1.6.0", "sigstore==4.5.1"]);
-  writeFileSync(join(python.folder, "verify.py"), program);
-  writeFileSync(join(python.folder, "data"), data);
-}, 600_000);
-afterAll(() => python?.remove());
+buildLanguages();
+const python = await pythonForFile("securesystemslib==1.6.0", "sigstore==4.5.1");
+writeFileSync(join(python.folder, "verify.py"), program);
+writeFileSync(join(python.folder, "data"), data);
 
 const pemOf = (algorithm: Algorithm) => String(pairs[algorithm].publicKey.export({ type: "spki", format: "pem" }));
 

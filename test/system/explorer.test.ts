@@ -1,24 +1,15 @@
 /** The explorer as a person uses it, in headless Chromium. */
-import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { BrowserContextOptions, Locator, Page } from "playwright-core";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { authzenRoutes, bulkRoutes } from "../../src/domain/routes.ts";
-import { launchBrowser, openPage } from "../harness/browser.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { browserForFile } from "../harness/browser.ts";
+import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { openApiDocument } from "../harness/openapi.ts";
 import { startPrefixProxy } from "../harness/prefix-proxy.ts";
 
-let gateway: Gateway;
-let browser: Browser;
-let token: string;
-
-beforeAll(async () => {
-  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
-  token = await gateway.token();
-});
-afterAll(async () => {
-  await browser.close();
-  await gateway.stop();
-});
+const gateway = await gatewayForFile();
+const openPage = await browserForFile();
+const token = await gateway.token();
 
 const plan = "#operations-Protection-planProtection";
 const whoami = "#operations-Discovery-whoAmI";
@@ -56,7 +47,7 @@ async function send(page: Page, operation: string): Promise<{ status: string; bo
 
 describe("on a desktop", () => {
   test("lists the eight routes, and a call with a pasted token shows its answer", async () => {
-    const { page, requests, complaints } = await openPage(browser);
+    const { page, requests, complaints } = await openPage();
     await explore(page);
     const listed = await page.locator(".opblock-summary-path").allTextContents();
     expect(listed.map((path) => path.replaceAll("\u200b", "")).sort()).toEqual(
@@ -79,7 +70,7 @@ describe("on a desktop", () => {
   });
 
   test("the work comes first, in its order; the rules come when they are asked for", async () => {
-    const { page } = await openPage(browser, { viewport: { width: 1280, height: 720 } });
+    const { page } = await openPage({ viewport: { width: 1280, height: 720 } });
     await explore(page);
     const groups = await page.locator(".opblock-tag").evaluateAll((tags) => tags.map((tag) => tag.id));
     expect(groups).toEqual(
@@ -96,7 +87,7 @@ describe("on a desktop", () => {
   });
 
   test("the token is kept nowhere", async () => {
-    const { page } = await openPage(browser);
+    const { page } = await openPage();
     await explore(page);
     await pasteToken(page);
     expect(await page.evaluate("({ ...localStorage, ...sessionStorage })")).toEqual({});
@@ -107,7 +98,7 @@ describe("on a desktop", () => {
   });
 
   test("settings in the address change nothing", async () => {
-    const { page, requests } = await openPage(browser);
+    const { page, requests } = await openPage();
     await page.goto(`${gateway.url}/explorer?url=https://other.example/x.json&configUrl=https://other.example/c.json`);
     await page.waitForSelector(".opblock");
     expect(requests.filter((url) => url.includes("other.example/"))).toEqual([
@@ -118,7 +109,7 @@ describe("on a desktop", () => {
 });
 
 test("the keyboard alone is enough", async () => {
-  const { page } = await openPage(browser);
+  const { page } = await openPage();
   await explore(page);
   const focus = async (selector: string) => {
     for (let i = 0; i < 60; i++) {
@@ -146,60 +137,51 @@ test("the keyboard alone is enough", async () => {
 
 test("a development stack gives out tokens at a button, and no other service does", async () => {
   expect((await fetch(`${gateway.url}/explorer/token`)).status).toBe(404);
-  const own = await openPage(browser);
+  const own = await openPage();
   await explore(own.page);
   expect(await own.page.locator("#explorer-token").count()).toBe(0);
-  const stack = await startGateway({ overrides: { explorerToken: async () => stack.token() } });
-  try {
-    const { page, complaints } = await openPage(browser);
-    await explore(page, stack.url);
-    await page.click("#explorer-token");
-    await page.getByText("Calls carry a token").waitFor();
-    await open(page, whoami);
-    expect((await send(page, whoami)).status).toMatch(/^200/);
-    expect(complaints).toEqual([]);
-  } finally {
-    await stack.stop();
-  }
+  const stack: Gateway = await startGateway({ overrides: { explorerToken: async () => stack.token() } });
+  onTestFinished(() => stack.stop());
+  const { page, complaints } = await openPage();
+  await explore(page, stack.url);
+  await page.click("#explorer-token");
+  await page.getByText("Calls carry a token").waitFor();
+  await open(page, whoami);
+  expect((await send(page, whoami)).status).toMatch(/^200/);
+  expect(complaints).toEqual([]);
 });
 
 test("behind a path prefix", async () => {
   const proxy = await startPrefixProxy(gateway.url, "/apps/platform");
-  try {
-    const { page, requests, complaints } = await openPage(browser);
-    await page.goto(`${proxy.url}/`);
-    await page.click("text=Explorer");
-    await page.waitForSelector(".opblock");
-    await pasteToken(page);
-    await open(page, whoami);
-    expect((await send(page, whoami)).status).toMatch(/^200/);
-    expect(requests.filter((url) => !url.startsWith(`${proxy.url}/`) && !url.startsWith("data:"))).toEqual([]);
-    expect(complaints).toEqual([]);
-  } finally {
-    await proxy.stop();
-  }
+  onTestFinished(() => proxy.stop());
+  const { page, requests, complaints } = await openPage();
+  await page.goto(`${proxy.url}/`);
+  await page.click("text=Explorer");
+  await page.waitForSelector(".opblock");
+  await pasteToken(page);
+  await open(page, whoami);
+  expect((await send(page, whoami)).status).toMatch(/^200/);
+  expect(requests.filter((url) => !url.startsWith(`${proxy.url}/`) && !url.startsWith("data:"))).toEqual([]);
+  expect(complaints).toEqual([]);
 });
 
 test("an API that is switched on has a page beside the others", async () => {
   const further = await startGateway({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } });
-  try {
-    const { page, complaints } = await openPage(browser);
-    for (const [name, paths] of [
-      ["bulk", bulkRoutes.map(({ path }) => path)],
-      ["authzen", authzenRoutes.map(({ path }) => path)],
-    ] as const) {
-      await explore(page, further.url);
-      await page.click(`nav a:text-is("${name}")`);
-      await page.waitForSelector(".opblock");
-      expect(new URL(page.url()).pathname).toBe(`/explorer-${name}`);
-      expect(await textOf(page.locator("nav a[aria-current]"))).toBe(name);
-      const listed = await page.locator(".opblock-summary-path").allTextContents();
-      expect(listed.map((path) => path.replaceAll("\u200b", "")).sort()).toEqual(paths.toSorted());
-    }
-    expect(complaints).toEqual([]);
-  } finally {
-    await further.stop();
+  onTestFinished(() => further.stop());
+  const { page, complaints } = await openPage();
+  for (const [name, paths] of [
+    ["bulk", bulkRoutes.map(({ path }) => path)],
+    ["authzen", authzenRoutes.map(({ path }) => path)],
+  ] as const) {
+    await explore(page, further.url);
+    await page.click(`nav a:text-is("${name}")`);
+    await page.waitForSelector(".opblock");
+    expect(new URL(page.url()).pathname).toBe(`/explorer-${name}`);
+    expect(await textOf(page.locator("nav a[aria-current]"))).toBe(name);
+    const listed = await page.locator(".opblock-summary-path").allTextContents();
+    expect(listed.map((path) => path.replaceAll("\u200b", "")).sort()).toEqual(paths.toSorted());
   }
+  expect(complaints).toEqual([]);
 });
 
 const screens: [string, BrowserContextOptions][] = [
@@ -208,7 +190,7 @@ const screens: [string, BrowserContextOptions][] = [
   ["a desktop, dark", { viewport: { width: 1280, height: 900 }, colorScheme: "dark" }],
 ];
 test.each(screens)("fits on %s", async (_name, options) => {
-  const { page, complaints } = await openPage(browser, options);
+  const { page, complaints } = await openPage(options);
   const isDark = options.colorScheme === "dark";
   for (const path of ["/", "/explorer"]) {
     await page.goto(gateway.url + path);

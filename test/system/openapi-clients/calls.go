@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"log"
 	"os"
-	"time"
 
 	"example.com/svc/platform"
 )
@@ -19,40 +18,37 @@ func must[Answer, Response any](answer Answer, _ Response, err error) Answer {
 	return answer
 }
 
+// sample returns the request of this name.
+func sample[Request any](name string) (request Request) {
+	var samples map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(os.Getenv("SAMPLES")), &samples); err != nil {
+		log.Fatal(err)
+	}
+	if err := json.Unmarshal(samples[name], &request); err != nil {
+		log.Fatal(err)
+	}
+	return request
+}
+
 func main() {
 	configuration := openapi.NewConfiguration()
-	configuration.Servers = openapi.ServerConfigurations{{URL: os.Getenv("SVC_URL")}}
+	configuration.Servers = openapi.ServerConfigurations{{URL: os.Getenv("PLATFORM_URL")}}
 	client := openapi.NewAPIClient(configuration)
-	ctx := context.WithValue(context.Background(), openapi.ContextAccessToken, os.Getenv("SVC_TOKEN"))
-
-	workload := openapi.NewWorkloadDescriptor("payroll-export")
-	resource := openapi.NewResourceDescriptor("customer-record")
-	resource.SetId("cust-8841")
-	digest := "sha256:b708024be3c0ff4bf267993b6c34f05f91a6dc85090254075e1a664a66e27ec0"
+	ctx := context.WithValue(context.Background(), openapi.ContextAccessToken, os.Getenv("PLATFORM_TOKEN"))
 
 	capabilities := must(client.DiscoveryAPI.GetCapabilities(ctx).Execute())
 	whoAmI := must(client.DiscoveryAPI.WhoAmI(ctx).Execute())
 	bootstrap := must(client.DiscoveryAPI.GetBootstrap(ctx).Execute())
-
-	question := openapi.NewPlanProtectionRequest(openapi.PROTECTIONOPERATION_PROTECT, *workload, *resource)
-	question.SetPreferredArtifactProfile(openapi.OPTIONALARTIFACTPROFILE_ENVELOPE)
-	question.SetContentDigest(digest)
-	plan := must(client.ProtectionAPI.PlanProtection(ctx).PlanProtectionRequest(*question).Execute())
-	policy := must(client.ProtectionAPI.ResolvePolicy(ctx).ResolvePolicyRequest(
-		*openapi.NewResolvePolicyRequest(openapi.PROTECTIONOPERATION_PROTECT, *workload, *resource)).Execute())
-	key := must(client.ProtectionAPI.PlanKeyAccess(ctx).PlanKeyAccessRequest(
-		*openapi.NewPlanKeyAccessRequest(openapi.KEYACCESSOPERATION_WRAP, *workload, *resource)).Execute())
-
-	artifact := openapi.NewRegisterArtifactRequest(
-		openapi.PROTECTIONOPERATION_PROTECT, *workload, *resource, openapi.ARTIFACTPROFILE_ENVELOPE, digest)
+	protection := client.ProtectionAPI
+	plan := must(protection.PlanProtection(ctx).PlanProtectionRequest(sample[openapi.PlanProtectionRequest]("plan")).Execute())
+	policy := must(protection.ResolvePolicy(ctx).ResolvePolicyRequest(sample[openapi.ResolvePolicyRequest]("policy")).Execute())
+	key := must(protection.PlanKeyAccess(ctx).PlanKeyAccessRequest(sample[openapi.PlanKeyAccessRequest]("key")).Execute())
+	artifact := sample[openapi.RegisterArtifactRequest]("artifact")
 	artifact.SetDecisionId(plan.Decision.GetDecisionId())
-	registration := must(client.RegistrationAPI.RegisterArtifact(ctx).RegisterArtifactRequest(*artifact).Execute())
-
-	event := openapi.NewRecordEvidenceRequest(openapi.EVIDENCEEVENTTYPE_PROTECT, *workload, *resource)
-	event.SetArtifactDigest(digest)
+	registration := must(client.RegistrationAPI.RegisterArtifact(ctx).RegisterArtifactRequest(artifact).Execute())
+	event := sample[openapi.RecordEvidenceRequest]("event")
 	event.SetDecisionId(plan.Decision.GetDecisionId())
-	event.SetOccurredAt(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
-	evidence := must(client.EvidenceAPI.RecordEvidence(ctx).RecordEvidenceRequest(*event).Execute())
+	evidence := must(client.EvidenceAPI.RecordEvidence(ctx).RecordEvidenceRequest(event).Execute())
 
 	if err := json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"routes":                len(capabilities.Routes),

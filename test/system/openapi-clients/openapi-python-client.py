@@ -9,25 +9,17 @@ from generated.api.evidence import record_evidence
 from generated.api.protection import plan_key_access, plan_protection, resolve_policy
 from generated.api.registration import register_artifact
 from generated.models import (
-    ArtifactProfile,
-    EvidenceEventType,
-    KeyAccessOperation,
     PlanKeyAccessRequest,
     PlanProtectionRequest,
-    ProtectionOperation,
     RecordEvidenceRequest,
     RegisterArtifactRequest,
     ResolvePolicyRequest,
-    ResourceDescriptor,
-    WorkloadDescriptor,
 )
 
+samples = json.loads(os.environ["SAMPLES"])
 client = AuthenticatedClient(
-    base_url=os.environ["SVC_URL"], token=os.environ["SVC_TOKEN"], raise_on_unexpected_status=True
+    base_url=os.environ["PLATFORM_URL"], token=os.environ["PLATFORM_TOKEN"], raise_on_unexpected_status=True
 )
-workload = WorkloadDescriptor(application="payroll-export")
-resource = ResourceDescriptor(kind="customer-record", id="cust-8841")
-digest = "sha256:b708024be3c0ff4bf267993b6c34f05f91a6dc85090254075e1a664a66e27ec0"
 
 
 def call(operation, **arguments):
@@ -40,39 +32,15 @@ def call(operation, **arguments):
 capabilities = call(get_capabilities)
 whoami = call(who_am_i)
 bootstrap = call(get_bootstrap)
-plan = call(
-    plan_protection,
-    body=PlanProtectionRequest(operation=ProtectionOperation.PROTECT, workload=workload, resource=resource),
-)
-policy = call(
-    resolve_policy,
-    body=ResolvePolicyRequest(operation=ProtectionOperation.PROTECT, workload=workload, resource=resource),
-)
-key = call(
-    plan_key_access,
-    body=PlanKeyAccessRequest(operation=KeyAccessOperation.WRAP, workload=workload, resource=resource),
-)
-registration = call(
-    register_artifact,
-    body=RegisterArtifactRequest(
-        operation=ProtectionOperation.PROTECT,
-        workload=workload,
-        resource=resource,
-        artifact_profile=ArtifactProfile.ENVELOPE,
-        artifact_digest=digest,
-        decision_id=str(plan.decision.decision_id),
-    ),
-)
-evidence = call(
-    record_evidence,
-    body=RecordEvidenceRequest(
-        event_type=EvidenceEventType.PROTECT,
-        workload=workload,
-        resource=resource,
-        artifact_digest=digest,
-        decision_id=str(plan.decision.decision_id),
-    ),
-)
+plan = call(plan_protection, body=PlanProtectionRequest.from_dict(samples["plan"]))
+policy = call(resolve_policy, body=ResolvePolicyRequest.from_dict(samples["policy"]))
+key = call(plan_key_access, body=PlanKeyAccessRequest.from_dict(samples["key"]))
+artifact = RegisterArtifactRequest.from_dict(samples["artifact"])
+artifact.decision_id = str(plan.decision.decision_id)
+registration = call(register_artifact, body=artifact)
+event = RecordEvidenceRequest.from_dict(samples["event"])
+event.decision_id = str(plan.decision.decision_id)
+evidence = call(record_evidence, body=event)
 print(
     json.dumps(
         {

@@ -4,14 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import {
-  buildLanguages,
-  type LanguageName,
-  languageNames,
-  languages,
-  pythonProgram,
-  type Work,
-} from "./enforcement-languages.ts";
+import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
 
 const keys = {
   local: { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") },
@@ -125,12 +118,6 @@ test.each(tdfCases)("$from makes a TDF of $size bytes for $tdf_keys, $to opens a
   changeByte("sealed", 60);
   for (const name of languageNames) expect(await run(name)({ ...opening, target: at("no") })).toEqual(notAuthentic);
   expect(existsSync(at("no"))).toBe(false);
-});
-
-test("no part of another proof, nor of a dishonest producer, is taken in Python", { timeout: 1_200_000 }, async () => {
-  const wanted = { swaps: 3_000, dishonest: 1_000 };
-  const found = await pythonProgram<{ readonly count: number; readonly taken: string[] }>("swaps.py", wanted);
-  expect(found).toEqual({ count: 4_000, taken: [] });
 });
 
 const notAuthentic = { failure: "not_authentic" };

@@ -7,8 +7,6 @@ import copy
 import io
 import json
 import random
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -417,15 +415,3 @@ def sample(folder: Path, counts: tuple[int, int]) -> tuple[int, list[str]]:
         count, taken_here = taken(folder, proofs, swaps, most)
         total, wrong = total + count, wrong + taken_here
     return total, wrong
-
-
-def main() -> None:
-    """Reads how many of each are wanted, a JSON object."""
-    wanted = json.load(sys.stdin)
-    with tempfile.TemporaryDirectory() as name:
-        count, wrong = sample(Path(name), (wanted["swaps"], wanted["dishonest"]))
-    json.dump({"count": count, "taken": wrong}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()

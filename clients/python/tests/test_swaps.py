@@ -1,4 +1,4 @@
-"""What holds of every proof beside an artifact: nothing that is another's makes one. The long form is a system test."""
+"""What holds of every proof beside an artifact: nothing that is another's makes one."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ export default defineConfig({
     pool: "forks",
     globalSetup: "test/harness/shared-postgres.ts",
     fileParallelism: false,
+    // Loading the modules of a gateway again for each file takes seconds.
+    isolate: false,
     projects: [
       { extends: true, test: { name: "clients", include: clients } },
       { extends: true, test: { name: "machine", include: ["test/system/**/*.test.ts"], exclude: clients } },

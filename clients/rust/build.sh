@@ -5,9 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=clients/rust
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
-# Not optimized: generating takes no time, building these does.
+# Neither optimized nor to be debugged: generating takes no time, building these does.
 echo "building the generators: minutes, the first time" >&2
-cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
+CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
 node_modules/.bin/buf generate --template buf.gen.rust.yaml
 # What receipts are compared by: the definitions, and the table that all packages share.
 node_modules/.bin/buf build proto --exclude-source-info --exclude-path proto/platform/sdk/v1/session.proto \

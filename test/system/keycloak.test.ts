@@ -1,52 +1,54 @@
 /** Tokens of a real Keycloak: bound to a DPoP key, bound to a certificate, and what else it signs for the same audience. */
-
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { request } from "node:https";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import composeRealm from "../../deploy/compose/realm.json" with { type: "json" };
 import { defaultRouteScopes } from "../../src/config/values.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { mintProof } from "../harness/proofs.ts";
 import { whoamiByGrpc, whoamiByRest } from "../harness/tls-calls.ts";
 import { newTestKey, type TestKey } from "../harness/tokens.ts";
-import { type Keycloak, startKeycloak } from "./keycloak.ts";
+import { startKeycloak } from "./keycloak.ts";
 
 const clientSecret = "a secret of the test";
 const routeScopes = new Set(Object.values(defaultRouteScopes).flat());
 const audience = "api://svc-platform-api";
 const owner = newTestKey("ES256", "owner");
 const thief = newTestKey("ES256", "thief");
-let folder: string;
-let keycloak: Keycloak;
-let serverCa: string;
-let payroll: IssuedCertificate;
-let stranger: IssuedCertificate;
+const folder = folderForFile("keycloak");
+const authority = await createAuthority(folder, "authority");
+const serverCa = authority.cert;
+const payroll = await authority.issue("payroll", "/CN=payroll-service");
+const stranger = await authority.issue("stranger", "/CN=stranger");
+const compose = { realm: { ...composeRealm, realm: "compose" }, env: { PAYROLL_CLIENT_SECRET: clientSecret } };
+const keycloak = await startKeycloak(folder, realm(), authority, compose);
+afterAll(() => keycloak.stop());
 const gateways: Gateway[] = [];
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "svc-keycloak-"));
-  const authority = await createAuthority(folder, "authority");
-  payroll = await authority.issue("payroll", "/CN=payroll-service");
-  stranger = await authority.issue("stranger", "/CN=stranger");
-  serverCa = authority.cert;
-  const compose = { realm: { ...composeRealm, realm: "compose" }, env: { PAYROLL_CLIENT_SECRET: clientSecret } };
-  keycloak = await startKeycloak(folder, realm(), authority, compose);
-}, 600_000);
 afterAll(async () => {
   for (const gateway of gateways) await gateway.stop();
-  await keycloak?.stop();
-  await rm(folder, { recursive: true, force: true });
 });
 
-async function gatewayWith(env: Record<string, string>): Promise<Gateway> {
+async function gatewayWith(env: Record<string, string | undefined>): Promise<Gateway> {
   const gateway = await startGateway({ env: { SVC_OIDC_ISSUER: keycloak.issuer, ...env } });
   gateways.push(gateway);
   return gateway;
 }
+
+/** Tokens must be bound to certificates, which the gateway asks for itself. */
+const mutualTls = {
+  SVC_PROOF_OF_POSSESSION: "mtls",
+  SVC_TLS_CERT: join(folder, "keycloak.crt.pem"),
+  SVC_TLS_KEY: join(folder, "keycloak.key.pem"),
+  SVC_TLS_CLIENT_CA: join(folder, "authority.crt.pem"),
+};
+
+/** Asks with the token and, over TLS, with the certificate. */
+const callWith = (whoami: typeof whoamiByRest, url: string, token: string) => (own: IssuedCertificate | undefined) =>
+  whoami(url, { ca: serverCa, cert: own?.cert, key: own?.key }, { authorization: `Bearer ${token}` });
 
 describe("tokens bound to a DPoP key", () => {
   let url: string;
@@ -88,13 +90,7 @@ describe("tokens bound to a certificate", () => {
   let url: string;
   let token: string;
   beforeAll(async () => {
-    const { url: tlsUrl } = await gatewayWith({
-      SVC_PROOF_OF_POSSESSION: "mtls",
-      SVC_TLS_CERT: join(folder, "keycloak.crt.pem"),
-      SVC_TLS_KEY: join(folder, "keycloak.key.pem"),
-      SVC_TLS_CLIENT_CA: join(folder, "authority.crt.pem"),
-    });
-    url = tlsUrl;
+    url = (await gatewayWith(mutualTls)).url;
     ({ access_token: token } = await tokensOf({ client_id: "mtls-client" }, undefined, payroll));
   });
 
@@ -102,8 +98,7 @@ describe("tokens bound to a certificate", () => {
     ["REST", whoamiByRest],
     ["gRPC", whoamiByGrpc],
   ] as const)("are let in with it, and not with another or none, over %s", async (_name, whoami) => {
-    const call = (own: IssuedCertificate | undefined) =>
-      whoami(url, { ca: serverCa, cert: own?.cert, key: own?.key }, { authorization: `Bearer ${token}` });
+    const call = callWith(whoami, url, token);
     expect(decodeJwt(token)).toHaveProperty("cnf", { "x5t#S256": payroll.thumbprint });
     expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
     for (const other of [stranger, undefined]) {
@@ -113,13 +108,8 @@ describe("tokens bound to a certificate", () => {
 });
 
 test("the realm of the compose file has a client whose tokens, bound to its certificate, open every route", async () => {
-  const { url } = await gatewayWith({
-    SVC_OIDC_ISSUER: keycloak.issuer.replace(/[^/]+$/, "compose"),
-    SVC_PROOF_OF_POSSESSION: "mtls",
-    SVC_TLS_CERT: join(folder, "keycloak.crt.pem"),
-    SVC_TLS_KEY: join(folder, "keycloak.key.pem"),
-    SVC_TLS_CLIENT_CA: join(folder, "authority.crt.pem"),
-  });
+  const issuer = keycloak.issuer.replace(/[^/]+$/, "compose");
+  const { url } = await gatewayWith({ ...mutualTls, SVC_OIDC_ISSUER: issuer });
   const form = { grant_type: "client_credentials", client_id: "payroll-service", client_secret: clientSecret };
   const body = new URLSearchParams(form).toString();
   const type = { "content-type": "application/x-www-form-urlencoded" };
@@ -127,8 +117,7 @@ test("the realm of the compose file has a client whose tokens, bound to its cert
   const { access_token: token } = JSON.parse(await postOverTls(endpoint, type, body, payroll));
   const claims = decodeJwt(token);
   expect(String(claims.scope).split(" ")).toEqual(expect.arrayContaining(["platform-api.access", ...routeScopes]));
-  const call = (own: IssuedCertificate) =>
-    whoamiByRest(url, { ca: serverCa, cert: own.cert, key: own.key }, { authorization: `Bearer ${token}` });
+  const call = callWith(whoamiByRest, url, token);
   expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
   expect(await call(stranger)).toEqual({ reason: "proof_of_possession_failed" });
 });
@@ -161,10 +150,7 @@ describe("tokens that Keycloak is asked about", () => {
     const file = join(folder, `issuers-${gateways.length}.yaml`);
     const tenants = { list: ["tenant-a"] };
     await writeFile(file, JSON.stringify({ issuers: { [keycloak.issuer]: { tenants, introspection: rule } } }));
-    const settings = { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, SVC_PROOF_OF_POSSESSION: "none", ...env };
-    const gateway = await startGateway({ env: settings });
-    gateways.push(gateway);
-    return gateway.url;
+    return (await gatewayWith({ SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env })).url;
   }
 
   test("are good until they are revoked, and no token for another audience is", async () => {

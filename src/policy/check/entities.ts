@@ -81,32 +81,20 @@ function problemsTogether(
 
 class EntitySet {
   readonly #schema: EntitySchema;
-  readonly #byType = new Map<string, Map<string, Entity>>();
+  readonly #byName = new Map<string, Entity>();
 
   constructor(schema: EntitySchema) {
     this.#schema = schema;
   }
 
   get(type: string, id: string): Entity | undefined {
-    return this.#byType.get(type)?.get(id);
-  }
-
-  /** Returns those that are in a file. */
-  each(uids: readonly EntityUid[]): readonly Entity[] {
-    const found: Entity[] = [];
-    for (const [type, id] of uids) {
-      const entity = this.get(type, id);
-      if (entity !== undefined) found.push(entity);
-    }
-    return found;
+    return this.#byName.get(`${type} ${id}`);
   }
 
   /** Adds the entity; returns the existing one if type and id are taken. */
   add(entity: Entity): Entity | undefined {
-    const ofType = this.#byType.get(entity.type);
-    const known = ofType?.get(entity.id);
-    if (ofType === undefined) this.#byType.set(entity.type, new Map([[entity.id, entity]]));
-    else if (known === undefined) ofType.set(entity.id, entity);
+    const known = this.get(entity.type, entity.id);
+    if (known === undefined) this.#byName.set(`${entity.type} ${entity.id}`, entity);
     return known;
   }
 
@@ -159,7 +147,9 @@ function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonl
   };
   const tooMany = `has more than ${maximumAncestors} ancestors`;
   const above = (entity: Entity): ReadonlySet<Entity> => {
-    const [first = new Set<Entity>(), ...others] = set.each(entity.parents).map(withItself);
+    const [first = new Set<Entity>(), ...others] = entity.parents
+      .flatMap((uid) => set.get(...uid) ?? [])
+      .map(withItself);
     const all = others.reduce((sum, one) => sum.union(one), first);
     if (all.size > maximumAncestors) refuse(entity, tooMany);
     return all;

@@ -131,17 +131,12 @@ class Groups {
 
   /** Representative of the names that were joined. */
   of(name: string): string {
-    const path: string[] = [];
-    let root = name;
-    for (
-      let parent = this.#parents.get(root);
-      parent !== undefined && parent !== root;
-      parent = this.#parents.get(root)
-    ) {
-      path.push(root);
-      root = parent;
+    let at = name;
+    for (let parent = this.#parents.get(at); parent !== undefined && parent !== at; parent = this.#parents.get(at)) {
+      // Halves the path.
+      this.#parents.set(at, this.#parents.get(parent) ?? parent);
+      at = parent;
     }
-    for (const passed of path) this.#parents.set(passed, root);
-    return root;
+    return at;
   }
 }

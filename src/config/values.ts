@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { parseJson } from "../base/json.ts";
+import { orUndefined, parseJson } from "../base/json.ts";
 import { isCanonicalKeyReference } from "../base/key-reference-form.ts";
 import { isLoopbackHost, parseNetwork } from "../base/network.ts";
 import { parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
@@ -157,19 +157,12 @@ function mapSetting<T>(schema: Schema<T>): Schema<T> {
     v.unknown(),
     v.rawTransform(({ dataset: { value }, addIssue, NEVER }): unknown => {
       if (typeof value !== "string") return value;
-      try {
-        parseJson(value);
-      } catch {
-        addIssue({ message: "must be a map, as a JSON object" });
-        return NEVER;
-      }
-      try {
-        return parseDataFile(value);
-      } catch {
-        // JSON.parse silently keeps the last of two equal keys.
-        addIssue({ message: "names a key twice" });
-        return NEVER;
-      }
+      const isJson = orUndefined(() => parseJson(value)) !== undefined;
+      const map = isJson ? orUndefined(() => parseDataFile(value)) : undefined;
+      if (map !== undefined) return map;
+      // JSON.parse silently keeps the last of two equal keys.
+      addIssue({ message: isJson ? "names a key twice" : "must be a map, as a JSON object" });
+      return NEVER;
     }),
     schema,
   );

@@ -1,5 +1,6 @@
 /** Findings of `doctor`. */
 import { messageOf } from "../../base/errors.ts";
+import { untilAborted } from "../../base/timers.ts";
 import type { ConfigFor, Use } from "../../config/config.ts";
 import type { Context } from "../frame/command.ts";
 import { Refusal } from "../frame/terminal.ts";
@@ -93,17 +94,8 @@ export async function runCheck(
     ...(status === "failed" && { remedy }),
   });
   const found = new Findings(name, remedy, load);
-  const looking = (async () => look(found, deadline))().then(
-    () => found.all,
-    (error: unknown) => {
-      if (error instanceof Skipped) return [alone("skipped", error.message)];
-      return [alone("failed", messageOf(error))];
-    },
-  );
-  const late = new Promise<readonly Finding[]>((resolve) => {
-    const onLate = () => resolve([alone("failed", "no answer in time")]);
-    if (deadline.aborted) onLate();
-    else deadline.addEventListener("abort", onLate, { once: true });
+  const looking = (async () => look(found, deadline))().then(() => found.all);
+  return untilAborted(looking, deadline, () => new Error("no answer in time")).catch((error: unknown) => {
+    return [error instanceof Skipped ? alone("skipped", error.message) : alone("failed", messageOf(error))];
   });
-  return Promise.race([looking, late]);
 }

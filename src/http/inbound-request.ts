@@ -1,3 +1,4 @@
+import type { X509Certificate } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
@@ -61,14 +62,19 @@ export function requestIdOf(rawHeaders: readonly string[], clock: Clock, random:
   return given ?? newRequestId(clock, random);
 }
 
+/** Certificates of open connections, which keep theirs; each is read and parsed once. */
+const certificates = new WeakMap<TLSSocket, X509Certificate>();
+
 /**
  * Returns the certificate of this TLS session if it comes from a configured authority and has not expired: connections
  * and resumed sessions may outlive it (RFC 8446 §4.6.1).
  */
 function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefined {
   if (!socket?.encrypted || !socket.authorized) return undefined;
-  const certificate = socket.getPeerX509Certificate();
-  return certificate && certificate.validToDate.getTime() > systemClock.now() ? certificate.raw : undefined;
+  const certificate = certificates.get(socket) ?? socket.getPeerX509Certificate();
+  if (certificate === undefined) return undefined;
+  certificates.set(socket, certificate);
+  return certificate.validToDate.getTime() > systemClock.now() ? certificate.raw : undefined;
 }
 
 /** host [ ":" port ] (RFC 3986 §3.2), never empty and without user information. */

@@ -85,7 +85,7 @@ test("after a failover to a standby that lacks it, no record is acknowledged by 
   expect(await second.find(alice, lost.recordId)).toBe("unknown");
 
   // The first goes on with the history that the witnesses have seen.
-  await vi.waitFor(async () => acknowledged.push(await first.append(makeRecord(alice))), { timeout: 10_000 });
+  await vi.waitFor(async () => acknowledged.push(await first.append(makeRecord(alice))), { timeout: 40_000 });
   for (const { recordId } of acknowledged) expect(await second.find(alice, recordId)).not.toBe("unknown");
   const trees = acknowledged.map(({ receipt }) => parseCheckpoint(parseTlogProof(receipt.proof).checkpoint));
   expect(trees.map(({ size }) => size)).toEqual([2, 3, 4, 5]);

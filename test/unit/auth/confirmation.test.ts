@@ -62,9 +62,9 @@ describe("the TLS session's certificate", () => {
   test("is another, or none", async () => {
     expect(await failureOf(cnf, inboundOf({}, session(otherDer)))).toContain("another client certificate");
     expect(await failureOf(cnf, inboundOf({}, { clientCertificate: () => undefined }))).toContain(
-      "no client certificate",
+      "no valid client certificate",
     );
-    expect(await failureOf(cnf, inboundOf({}))).toContain("no client certificate");
+    expect(await failureOf(cnf, inboundOf({}))).toContain("no valid client certificate");
   });
 });
 
@@ -116,15 +116,15 @@ describe("a trusted proxy's header", () => {
 
   test("names another certificate, or none", async () => {
     expect(await failureOf(cnf, forwarded(sha256(otherDer)))).toContain("another client certificate");
-    expect(await failureOf(cnf, forwarded(""))).toContain("no client certificate");
-    expect(await failureOf(cnf, inboundOf({}, { remoteAddress: proxy }))).toContain("no client certificate");
+    expect(await failureOf(cnf, forwarded(""))).toContain("no valid client certificate");
+    expect(await failureOf(cnf, inboundOf({}, { remoteAddress: proxy }))).toContain("no valid client certificate");
   });
 
   test("counts instead of the proxy's own certificate, whichever of them is the bound one", async () => {
     const own = (value: string, bytes: Uint8Array) => ({ ...forwarded(value), ...session(bytes) });
     expect(await confirm(cnf, own(thumbprint, otherDer))).toEqual([]);
     expect(await failureOf(cnf, own(sha256(otherDer), der))).toContain("another client certificate");
-    expect(await failureOf(cnf, { ...inboundOf({}, { remoteAddress: proxy }), ...session() })).toContain("no client");
+    expect(await failureOf(cnf, { ...inboundOf({}, { remoteAddress: proxy }), ...session() })).toContain("no valid client");
   });
 });
 
@@ -147,7 +147,7 @@ describe("where the ingress' certificate is pinned", () => {
     ["another certificate", Buffer.from("another")],
     ["none", undefined],
   ])("and not over one with %s from its address", async (_name, bytes) => {
-    expect(await failureOf(cnf, over(bytes), pinned(otherDer))).toMatch(/another client|no client/);
+    expect(await failureOf(cnf, over(bytes), pinned(otherDer))).toMatch(/another client|no valid client/);
   });
 });
 
@@ -155,7 +155,7 @@ describe("anybody else's header", () => {
   test.each([stranger, "11.0.0.1", "::ffff:192.0.2.7", "fe80::1%eth0", "", "unix"])(
     "from %j is ignored",
     async (address) => {
-      expect(await failureOf(cnf, forwarded(thumbprint, address))).toContain("no client certificate");
+      expect(await failureOf(cnf, forwarded(thumbprint, address))).toContain("no valid client certificate");
     },
   );
 

@@ -7,9 +7,9 @@ import {
   type ErasedRecord,
   type ErasureResult,
   maxErasedAtOnce,
-  type RecordsAdministration,
 } from "../../src/ledger/ports/records-administration.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
+import type { RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
 import type { StoreFixture } from "./store-fixture.ts";

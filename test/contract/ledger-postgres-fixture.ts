@@ -4,16 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type PostgresTarget, parsePostgresUrl } from "../../src/base/postgres-url.ts";
 import { openPostgresStores, type PostgresLedgerOptions } from "../../src/stores/postgres/open-ledger.ts";
-import {
-  openPostgresAdministration,
-  openPostgresArchive,
-  openPostgresDatabase,
-} from "../../src/stores/postgres/operators.ts";
-import type { Purpose } from "../../src/stores/sql/queries.ts";
+import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
+import type { Purpose } from "../../src/stores/sql/queries.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 import { seededRandom } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";
+import { openPostgresAdministration } from "./upkeep.ts";
 
 type OpenOptions = Pick<PostgresLedgerOptions, "clock" | "random"> & Partial<PostgresLedgerOptions>;
 type Machine = Pick<PostgresLedgerOptions, "clock" | "random">;

@@ -7,13 +7,10 @@ import { setImmediate } from "node:timers/promises";
 import type { Purpose } from "../../src/stores/sql/queries.ts";
 import { sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import { openSqliteStores, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
-import {
-  openSqliteAdministration,
-  openSqliteDatabase,
-  type SqliteAdministrationOptions,
-} from "../../src/stores/sqlite/operators.ts";
+import { openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { storeIn } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";
+import { openSqliteAdministration, type SqliteAdministrationOptions } from "./upkeep.ts";
 
 type OpenOptions = Pick<SqliteLedgerOptions, "clock" | "random"> & Partial<SqliteLedgerOptions>;
 type AdministrationOptions = Pick<SqliteAdministrationOptions, "clock" | "random" | "openConnection">;

@@ -7,24 +7,21 @@ import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
-import {
-  openPostgresAdministration,
-  openPostgresArchive,
-  openPostgresDatabase,
-} from "../../src/stores/postgres/operators.ts";
+import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { abandonCopy, copyStore } from "../../src/stores/sql/copy.ts";
 import type { StoreDatabase } from "../../src/stores/sql/queries.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/migrate.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
-import { openSqliteAdministration, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
+import { openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { erasing } from "../unit/cli/surroundings.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
+import { openPostgresAdministration, openSqliteAdministration } from "./upkeep.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -223,7 +220,7 @@ describe("the source", () => {
     await running.close();
     await expect(source.open(machine)).rejects.toThrow(/is sealed: it was copied/);
     expect(() => migrateSqlite({ path: source.path, random, busyTimeoutMs: 1_000 })).toThrow("is sealed");
-    expect(() => openSqliteAdministration({ ...source.store, ...machine, pause: async () => {} })).toThrow("is sealed");
+    await expect(openSqliteAdministration({ ...source.store, ...machine })).rejects.toThrow("is sealed");
     expect(await copiedHeads()).toEqual(heads());
     await source.verify();
   });
@@ -306,9 +303,7 @@ describe("a copy that was broken off", () => {
     await fill();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
-    await expect(
-      target.administration(machine),
-    ).rejects.toThrow("finish it with `store copy`");
+    await expect(target.administration(machine)).rejects.toThrow("finish it with `store copy`");
     await expect(source.open(machine)).rejects.toThrow(/is sealed: a copy to another store is under way/);
     expect(await copy()).toMatchObject({ wasFinished: false });
     expect(await copiedHeads()).toEqual(heads());
@@ -410,9 +405,7 @@ describe("a copy back", () => {
     await expect(running.check()).rejects.toMatchObject({ reason: "store_unavailable" });
     await running.close();
     await expect(openTarget()).rejects.toThrow(/is sealed: it was copied/);
-    await expect(
-      target.administration(machine),
-    ).rejects.toThrow(/is sealed: it was copied/);
+    await expect(target.administration(machine)).rejects.toThrow(/is sealed: it was copied/);
     expect(await copyBack()).toMatchObject({ wasFinished: true });
 
     expect(heads(back)).toEqual(await copiedHeads());

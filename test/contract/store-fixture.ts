@@ -6,13 +6,13 @@ import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
-import type { RecordsAdministration } from "../../src/ledger/ports/records-administration.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
-import type { AdministrationMachine, ServiceMachine, ServiceStores } from "../../src/stores/sql/backend.ts";
+import type { ServiceMachine, ServiceStores } from "../../src/stores/sql/backend.ts";
 import type { Database, Purpose, StoreDatabase, Transaction } from "../../src/stores/sql/queries.ts";
-import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
+import type { AdministrationMachine, RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
 import { settleOn } from "./settled-search.ts";
+import { type Indexer, indexerOver } from "./upkeep.ts";
 
 type Row = Record<string, unknown>;
 
@@ -109,8 +109,8 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
     damageTile: (tenantId: string) =>
       flip("tiles", "hashes", 0, `WHERE tenant_id = '${tenantId}' AND level = 0 AND tile_index = 0`),
     /** Opens the indexer, which rebuilds the indexes. */
-    async indexer({ random, before, pause = () => setImmediate() }: IndexerOptions): Promise<StoredSearchIndexer> {
-      return new StoredSearchIndexer(waiting(await driver.database(), before), { random, pause });
+    async indexer({ random, before, pause = () => setImmediate() }: IndexerOptions): Promise<Indexer> {
+      return indexerOver(waiting(await driver.database(), before), { random, pause });
     },
     /** Lets the search indexes have all leaves, if some wait for more. */
     settle: async () => settleOn(await driver.database()),

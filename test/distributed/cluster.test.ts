@@ -2,18 +2,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import {
-  openPostgresAdministration,
-  openPostgresArchive,
-  openPostgresDatabase,
-} from "../../src/stores/postgres/operators.ts";
+import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
-import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
+import { indexerOver, openPostgresAdministration } from "../contract/upkeep.ts";
 import { type CitusCluster, startCitus, urlOf } from "../harness/citus.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 
@@ -163,7 +159,7 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
   await ledger.append(makeRecord(alice));
   const target = { target: fixture.target };
   const administration = await openPostgresAdministration({ ...target, anchorPath: undefined, clock, random });
-  const indexer = new StoredSearchIndexer(await openPostgresDatabase({ ...target, anchorPath: undefined }), {
+  const indexer = indexerOver(await openPostgresDatabase({ ...target, anchorPath: undefined }), {
     random,
     pause: async () => {},
   });

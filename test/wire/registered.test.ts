@@ -2,6 +2,7 @@
  * What was registered holds, whatever a workload says later: over REST and gRPC, on every store, whichever replica is
  * asked. The policies are those of the cookbook.
  */
+
 import { createHash, randomFillSync } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -13,6 +14,7 @@ import { rawCid } from "../../src/ledger/artifacts/cid.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
+import { administer } from "../../src/stores/sql/records-administration.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
@@ -86,7 +88,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
       random: (bytes: Uint8Array) => randomFillSync(bytes),
       pause: () => setImmediate(),
     };
-    const administration = await (await backendOf(store)).openAdministration(machine);
+    const administration = await administer(await (await backendOf(store)).openDatabase("upkeep"), machine);
     const statement = { reason: "request 7", operator: "olga" };
     expect(await administration.erase(tenantOf("tenant-a"), [recordId], statement)).toMatchObject({ erased: [{}] });
     await administration.close();

@@ -6,10 +6,10 @@ import { parseRecordId, parseTenantId, type RecordId, systemRandom, type TenantI
 import { formatBase64 } from "../../base/text-forms.ts";
 import { listed } from "../../base/visible-text.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { AnchorFileError, BackupTargetError } from "../../stores/files/errors.ts";
+import { administer, type RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { type Context, reasonProblems } from "./command.ts";
 import { Refusal } from "./terminal.ts";
 
@@ -68,7 +68,7 @@ export async function withAdministration<Result>(
 ): Promise<Result> {
   const config = load("ledger");
   const tools = { clock: systemClock, random: systemRandom, pause: () => setTimeout(pauseMs) };
-  return withOpened(async () => (await storeBackend(config)).openAdministration(tools), work);
+  return withOpened(async () => administer(await (await storeBackend(config)).openDatabase("upkeep"), tools), work);
 }
 
 /** The logs of a command: the tenant's, or all of them. */

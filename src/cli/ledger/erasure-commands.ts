@@ -9,11 +9,11 @@ import {
   type ErasureRefusal,
   type LegalHold,
   maxErasedAtOnce,
-  type RecordsAdministration,
 } from "../../ledger/ports/records-administration.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import { everyFound, type SearchCriteria } from "../../ledger/search/search-query.ts";
+import type { RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { command, readStatement, recordedStepFlags, tellSecurity } from "../frame/command.ts";
 import { parseNames, withAdministration, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal, type Terminal } from "../frame/terminal.ts";

@@ -13,7 +13,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import { allTiles, type TileName, tilePath } from "../../ledger/tlog/tiles.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { StoredSearchIndexer } from "../../stores/sql/search-indexer.ts";
+import { rebuildIndexes } from "../../stores/sql/search-indexer.ts";
 import { command } from "../frame/command.ts";
 import { logOf, logsOf, oneTenantFlag, withArchive, withOpened } from "../frame/store.ts";
 import { type Answer, createProgress, type Progress, Refusal } from "../frame/terminal.ts";
@@ -117,17 +117,15 @@ export const ledgerReindexCommand = command({
     const logs = await withArchive(context, ({ archive }) => logsOf(archive, context.options.tenant));
     const config = context.load("ledger");
     const pause = () => setTimeout(pauseMs);
-    const open = async () => {
-      const database = await (await storeBackend(config)).openDatabase("upkeep");
-      return new StoredSearchIndexer(database, { random: systemRandom, pause });
-    };
+    const open = async () => (await storeBackend(config)).openDatabase("upkeep");
     const progress = createProgress(context.terminal);
     const rebuilt: Rebuilt[] = [];
-    await withOpened(open, async (indexer) => {
+    await withOpened(open, async (database) => {
       for (const [position, head] of logs.entries()) {
         const onProgress = (leaves: number) =>
           progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
-        rebuilt.push({ head, index: await indexer.rebuild(head.tenantId, onProgress) });
+        const options = { random: systemRandom, pause, onProgress };
+        rebuilt.push({ head, index: await rebuildIndexes(database, head.tenantId, options) });
       }
     }).finally(progress.done);
     return answerOf(rebuilt);

@@ -1,6 +1,6 @@
-/** Administration of records: erasure and legal holds. The comments are the contract. */
+/** Results of erasure and of legal holds. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { ErasureStatement, RecordKind } from "./record.ts";
+import type { RecordKind } from "./record.ts";
 
 /** A legal hold: prevents erasure while it lasts. */
 export interface LegalHold {
@@ -99,56 +99,3 @@ export interface ReapplyResult {
 
 /** Most records of one call: they are erased in one transaction, which blocks all other writes. */
 export const maxErasedAtOnce = 256;
-
-/**
- * Works beside a running service. All methods reject with `store_unavailable` if the store cannot be used, in which
- * case the change may or may not have happened, and with `UnsoundLogError` if the tenant's log contradicts its anchor.
- */
-export interface RecordsAdministration {
-  /**
-   * Erases records permanently, all or none, in one transaction under the lock of the log's head. A leaf of kind
-   * `erasure` is appended for each; its opening, search terms and stored answers are deleted; its leaf and sealed bytes
-   * stay. Durable and anchored when it resolves; nothing is signed. Records that are erased already stay so and are no
-   * error. Holds are checked within the transaction.
-   *
-   * @param recordIds 1 to `maxErasedAtOnce`, without duplicates
-   * @param statement is recorded, and can never be erased
-   */
-  erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult>;
-
-  /**
-   * Repeats the erasures that must be, of one tenant or of all, in one or more transactions for each tenant; if some
-   * fail, the next call continues. An erasure that only the anchor has gets a leaf with the statement; the others have
-   * theirs. Records that are held, of a kind that is never erased, or without an erasure leaf are left and reported.
-   */
-  reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult>;
-
-  /**
-   * Places a hold. Durable when it resolves, and respected by every erasure that has not committed by then. An existing
-   * hold on the same stays and is returned. `unknown` if the tenant has no log or no such record, `erased` if there is
-   * nothing left to hold.
-   */
-  placeHold(hold: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased">;
-
-  /**
-   * Ends the hold on exactly this, and appends a leaf of kind `hold_release` in the same transaction; a hold on the
-   * whole tenant continues. Durable and anchored when it resolves. Resolves with the ended hold; undefined if there was
-   * none, and nothing was appended.
-   *
-   * @param statement is recorded, and can never be erased
-   */
-  releaseHold(
-    tenantId: TenantId,
-    recordId: RecordId | undefined,
-    statement: ErasureStatement,
-  ): Promise<LegalHold | undefined>;
-
-  /**
-   * Appends a leaf of kind `clock_acceptance`, so that a service may start although the log's newest time is ahead of
-   * the clock. Durable and anchored when it resolves; false if the time is not ahead, or was accepted already, and
-   * nothing was appended.
-   */
-  acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean>;
-
-  close(): Promise<void>;
-}

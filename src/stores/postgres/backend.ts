@@ -2,7 +2,7 @@
 import type { PostgresTarget } from "../../base/postgres-url.ts";
 import type { StoreBackend, StoreSettings } from "../sql/backend.ts";
 import { openPostgresStores } from "./open-ledger.ts";
-import { openPostgresAdministration, openPostgresArchive, openPostgresDatabase } from "./operators.ts";
+import { openPostgresArchive, openPostgresDatabase } from "./operators.ts";
 import { migratePostgres } from "./schema/migrate.ts";
 import { migrations } from "./schema/schema.ts";
 
@@ -18,7 +18,6 @@ export function postgresBackend(
         ...machine,
       }),
     openArchive: () => openPostgresArchive(settings),
-    openAdministration: (machine) => openPostgresAdministration({ ...settings, ...machine }),
     openDatabase: (purpose) => openPostgresDatabase(settings, purpose),
     async migrate({ random, distributed }) {
       const applied = await migratePostgres({ target, passwordFile, random, distributed });

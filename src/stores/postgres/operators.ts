@@ -3,15 +3,13 @@ import { resolve } from "node:path";
 import { Client } from "pg";
 import { systemTimers } from "../../base/timers.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import { openAnchor, type SqliteAnchor } from "../files/anchor.ts";
+import { openAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { readStoreId } from "../sql/anchoring.ts";
 import { archiveOver } from "../sql/archive.ts";
-import type { AdministrationMachine } from "../sql/backend.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
 import { columnsOf, type Purpose, type Queries, type Statement, type StoreDatabase } from "../sql/queries.ts";
-import { StoredRecordsAdministration } from "../sql/records-administration.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { insertionInto, queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
@@ -116,6 +114,17 @@ export async function openPostgresDatabase(
     close: () => pool.close(),
     name: "The database",
     anchorPath: options.anchorPath,
+    // Each erasure has its leaf.
+    notesErasures: false,
+    async openAnchor() {
+      if (options.anchorPath === undefined) return undefined;
+      const anchorPath = resolve(options.anchorPath);
+      const anchor = openAnchor(anchorPath, timeoutMs);
+      const anchored = anchor.storeId();
+      if (anchored === undefined || anchored === (await readStoreId(pool))) return anchor;
+      anchor.close();
+      throw new IncompatibleStoreError(`${anchorPath} is the anchor of another store: nothing may be appended.`);
+    },
     openArchive: () => openPostgresArchive(options),
     clockMs: () => clockMs(pool),
     sizeBytes: async () => (await pool.query(databaseSize, [])).rows[0]?.size as number,
@@ -137,26 +146,4 @@ export async function openPostgresDatabase(
       "INSERT INTO log_names (name, tenant_id) SELECT right(origin, 32), tenant_id FROM log_heads ON CONFLICT DO NOTHING",
     ],
   };
-}
-
-/** Rejects like `openPostgresDatabase`, and with `IncompatibleStoreError` for an unsuitable anchor. */
-export async function openPostgresAdministration(
-  options: PostgresPlace & Omit<AdministrationMachine, "pause">,
-): Promise<StoredRecordsAdministration> {
-  const database = await openPostgresDatabase(options);
-  const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
-  let anchor: SqliteAnchor | undefined;
-  try {
-    anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, timeoutMs);
-    const anchored = anchor?.storeId();
-    if (anchored !== undefined && anchored !== (await readStoreId(database)))
-      throw new IncompatibleStoreError(`${anchorPath} is the anchor of another store: nothing may be appended.`);
-    // Beside PostgreSQL no anchor notes erasures, each has its leaf; and between transactions others have their turn.
-    const machine = { clock: options.clock, random: options.random, pause: async () => {} };
-    return new StoredRecordsAdministration(database, { anchor, isNoting: false }, machine);
-  } catch (error) {
-    await database.close();
-    anchor?.close();
-    throw error;
-  }
 }

@@ -10,7 +10,6 @@ import type { PortionCounters } from "../../domain/ports.ts";
 import type { LedgerEvents, ServiceLedger } from "../../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import type { Purpose, StoreDatabase } from "./queries.ts";
 
@@ -29,11 +28,9 @@ export interface StoreBackend {
    * an error of the driver or the file system if the store cannot be opened.
    */
   openStores(settings: ServiceSettings, machine: ServiceMachine): Promise<ServiceStores>;
-  /** Opens the store for reading. Like the next two, rejects if it is missing or unusable, for the operator. */
+  /** Opens the store for reading. Like the next one, rejects if it is missing or unusable, for the operator. */
   openArchive(): Promise<StoreArchive>;
-  /** Opens the store to erase and hold records. */
-  openAdministration(machine: AdministrationMachine): Promise<RecordsAdministration>;
-  /** Opens the store to rebuild its search indexes, to compact it, or to copy it. */
+  /** Opens the store to change it beside services. */
   openDatabase(purpose: Purpose): Promise<StoreDatabase>;
   /** Creates the store if it is missing, and brings it to this program's schema. */
   migrate(options: MigrateOptions): Promise<Migrated>;
@@ -79,13 +76,6 @@ export interface ServiceStores {
   readonly shared: ReplayStore & PortionCounters;
   /** Tenants, and other keys, whose work is stuck; the longest first. */
   stuck(): readonly string[];
-}
-
-export interface AdministrationMachine {
-  readonly clock: Clock;
-  readonly random: RandomFill;
-  /** Resolves after other work had a turn. */
-  readonly pause: () => Promise<void>;
 }
 
 export interface MigrateOptions {

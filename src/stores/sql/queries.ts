@@ -4,6 +4,7 @@
  */
 import type { TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
 import type { ColumnType, Table } from "./tables.ts";
 
 export type Row = Record<string, unknown>;
@@ -53,6 +54,10 @@ export interface StoreDatabase extends Database {
   readonly name: string;
   /** Path of the anchor; undefined if there is none. */
   readonly anchorPath: string | undefined;
+  /** Whether the anchor notes erasures. */
+  readonly notesErasures: boolean;
+  /** Opens the anchor to append; undefined if there is none. Rejects with `IncompatibleStoreError` for another store's. */
+  openAnchor(): Promise<SqliteAnchor | undefined>;
   openArchive(): Promise<StoreArchive>;
   /** The database's clock, in milliseconds since the Unix epoch; absent if that is the machine's. */
   clockMs?(): Promise<number>;

@@ -1,5 +1,6 @@
-/** Erases and holds records, beside the services that write to the store. */
-import type { RecordId, TenantId } from "../../base/ids.ts";
+/** Erases and holds records, beside the services that write to the store. The comments are the contract. */
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import {
@@ -7,7 +8,6 @@ import {
   type LegalHold,
   maxErasedAtOnce,
   type ReapplyResult,
-  type RecordsAdministration,
   type UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
 import { type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
@@ -15,7 +15,6 @@ import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/op
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { refuseUnsound } from "./anchoring.ts";
 import { type Appended, appendParts } from "./appending.ts";
-import type { AdministrationMachine } from "./backend.ts";
 import {
   type AppendOwn,
   eraseRecords,
@@ -37,39 +36,53 @@ import { isAhead } from "./store-checks.ts";
 /** Work in a transaction that holds the lock of a tenant's log head. */
 type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;
 
-/** The anchor of a store, which the administration closes. */
-export interface AdministeredAnchor {
-  readonly anchor: SqliteAnchor | undefined;
-  /** Whether it notes erasures. */
-  readonly isNoting: boolean;
+export interface AdministrationMachine {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Resolves after other work had a turn. */
+  readonly pause: () => Promise<void>;
 }
 
-export class StoredRecordsAdministration implements RecordsAdministration {
+/** Opens the anchor of a store that is opened for upkeep, to erase and hold records. Closes the store if that fails. */
+export async function administer(store: StoreDatabase, machine: AdministrationMachine): Promise<RecordsAdministration> {
+  try {
+    return new RecordsAdministration(store, await store.openAnchor(), machine);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/**
+ * All methods reject with `store_unavailable` if the store cannot be used, in which case the change may or may not have
+ * happened, and with `UnsoundLogError` if the tenant's log contradicts its anchor.
+ */
+export class RecordsAdministration {
   readonly #store: StoreDatabase;
   readonly #anchor: SqliteAnchor | undefined;
   readonly #notes: SqliteAnchor | undefined;
   /** Of the store's logs, which exist: no origin is made. */
   readonly #tools: LogTools;
-  readonly #machine: Omit<AdministrationMachine, "pause">;
-  readonly #pause: () => Promise<void>;
+  readonly #machine: AdministrationMachine;
 
-  /**
-   * The administration owns the store, and closes it.
-   * @param pause resolves after other work had a turn
-   */
-  constructor(
-    store: StoreDatabase,
-    { anchor, isNoting }: AdministeredAnchor,
-    { clock, random, pause }: AdministrationMachine,
-  ) {
+  /** The administration owns store and anchor, and closes them. */
+  constructor(store: StoreDatabase, anchor: SqliteAnchor | undefined, machine: AdministrationMachine) {
     this.#store = store;
     this.#anchor = anchor;
-    this.#notes = isNoting ? anchor : undefined;
-    this.#machine = { clock, random };
-    this.#tools = new LogTools({ anchor, originPrefix: "", clock, random });
-    this.#pause = pause;
+    this.#notes = store.notesErasures ? anchor : undefined;
+    this.#machine = machine;
+    this.#tools = new LogTools({ ...machine, anchor, originPrefix: "" });
   }
 
+  /**
+   * Erases records permanently, all or none, in one transaction under the lock of the log's head. A leaf of kind
+   * `erasure` is appended for each; its opening, search terms and stored answers are deleted; its leaf and sealed bytes
+   * stay. Durable and anchored when it resolves; nothing is signed. Records that are erased already stay so and are no
+   * error. Holds are checked within the transaction.
+   *
+   * @param recordIds 1 to `maxErasedAtOnce`, without duplicates
+   * @param statement is recorded, and can never be erased
+   */
   async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
     return translated(this.#store, async () => {
@@ -86,6 +99,11 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     });
   }
 
+  /**
+   * Repeats the erasures that must be, of one tenant or of all, in one or more transactions for each tenant; if some
+   * fail, the next call continues. An erasure that only the anchor has gets a leaf with the statement; the others have
+   * theirs. Records that are held, of a kind that is never erased, or without an erasure leaf are left and reported.
+   */
   reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
     return translated(this.#store, async () => {
       const find = async () =>
@@ -138,6 +156,11 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     }));
   }
 
+  /**
+   * Places a hold. Durable when it resolves, and respected by every erasure that has not committed by then. An existing
+   * hold on the same stays and is returned. `unknown` if the tenant has no log or no such record, `erased` if there is
+   * nothing left to hold.
+   */
   placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
     const { tenantId, recordId } = wanted;
     return this.#locked(tenantId, async (transaction) => {
@@ -155,6 +178,13 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     });
   }
 
+  /**
+   * Ends the hold on exactly this, and appends a leaf of kind `hold_release` in the same transaction; a hold on the
+   * whole tenant continues. Durable and anchored when it resolves. Resolves with the ended hold; undefined if there was
+   * none, and nothing was appended.
+   *
+   * @param statement is recorded, and can never be erased
+   */
   releaseHold(
     tenantId: TenantId,
     recordId: RecordId | undefined,
@@ -167,6 +197,11 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     });
   }
 
+  /**
+   * Appends a leaf of kind `clock_acceptance`, so that a service may start although the log's newest time is ahead of
+   * the clock. Durable and anchored when it resolves; false if the time is not ahead, or was accepted already, and
+   * nothing was appended.
+   */
   acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean> {
     return this.#locked(tenantId, async (transaction, append) => {
       const head = await headOfTenant(transaction, tenantId);
@@ -184,11 +219,12 @@ export class StoredRecordsAdministration implements RecordsAdministration {
 
   /** Overwrites deleted bytes. Undefined if the database does it later. */
   async #overwrite(): Promise<boolean | undefined> {
-    return this.#store.emptyLog?.(this.#pause);
+    return this.#store.emptyLog?.(this.#machine.pause);
   }
 
   #stated(statement: ErasureStatement) {
-    return { ...statement, ...this.#machine };
+    const { clock, random } = this.#machine;
+    return { ...statement, clock, random };
   }
 
   #locked<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {

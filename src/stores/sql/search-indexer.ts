@@ -36,15 +36,17 @@ const dropOlder: Statement = {
   text: "DELETE FROM search_keys WHERE tenant_id = $1 AND generation < $2",
 };
 
-export interface IndexerOptions {
+export interface RebuildOptions {
   readonly random: RandomFill;
   /** Resolves when the next transaction may begin, so that services can write in between. */
   readonly pause: () => Promise<void>;
+  readonly onProgress: (leaves: number) => void;
 }
 
 /** An index that is built from the first leaf on, until it has the whole log. */
 interface Rebuild extends Pick<IndexGeneration, "generation" | "key"> {
   readonly tenantId: TenantId;
+  readonly terms: SearchTerms;
 }
 
 interface Filled {
@@ -60,107 +62,89 @@ class RebuildError extends Error {
   override readonly name = "RebuildError";
 }
 
-export class StoredSearchIndexer {
-  readonly #database: Database;
-  readonly #options: IndexerOptions;
-  readonly #terms = new SearchTerms();
-
-  /** The indexer owns the database, and closes it. */
-  constructor(database: Database, options: IndexerOptions) {
-    this.#database = database;
-    this.#options = options;
-  }
-
-  /**
-   * Rebuilds both indexes of a tenant's log from its records, beside a running service: the search index in many small
-   * transactions, then the index of registrations in one, for which appends to the log wait. The old indexes serve until
-   * the new ones are complete: an interrupted rebuild has no visible effect, and the next one removes its rows. Rejects
-   * with an Error if the tenant has no log, or a later rebuild of the same index finished first; with
-   * `store_unavailable` if the store fails. If a registration does not open, the old index of registrations stays.
-   */
-  async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
-    const rebuild = await this.#write(tenantId, (transaction) => this.#begin(transaction, tenantId));
-    const parts: Filled[] = [];
-    for (let part: Filled | undefined; part === undefined || part.end < part.size; parts.push(part)) {
-      await this.#options.pause();
-      const before = part;
-      part = await this.#write(tenantId, (transaction, size) => this.#fillPart(transaction, rebuild, size, before));
-      onProgress(part.end);
-    }
-    const { generation } = rebuild;
-    const end = parts.at(-1)?.end ?? 0;
-    for (let block = 0; block <= blockOf(end); block += 1) {
-      await this.#options.pause();
-      const range = { ...rangeOfBlock(block), generation };
-      await this.#write(tenantId, (transaction) => sweepSegments(transaction, tenantId, range));
-    }
-    const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
-    await this.#options.pause();
-    const rebuilt = this.#write(tenantId, (transaction, size) =>
-      rebuildRegistrations(transaction, tenantId, size, freshKey),
-    );
-    await rebuilt.catch((error: unknown) => {
-      // A registration does not open. It is among the damaged leaves.
-      if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
-    });
-    return {
-      leaves: end,
-      erased: parts.reduce((sum, { erased }) => sum + erased, 0),
-      damaged: parts.flatMap(({ damaged }) => damaged),
-    };
-  }
-
-  close(): Promise<void> {
-    return this.#database.close();
-  }
-
-  async #begin(transaction: Transaction, tenantId: TenantId): Promise<Rebuild> {
-    const [row] = (await transaction.query(newest, [tenantId])).rows;
-    await transaction.query(dropUnfinished, [tenantId]);
-    const generation = Number(row?.generation) + 1;
-    const key = this.#options.random(new Uint8Array(searchKeyBytes));
-    await transaction.insert(tables.searchKeys, [[tenantId, generation, key, 0, 0]]);
-    return { tenantId, generation, key };
-  }
-
-  /** Fills more leaves than services appended since the previous part, so that the rebuild ends. */
-  async #fillPart(
-    transaction: Transaction,
-    rebuild: Rebuild,
-    size: number,
-    before: Filled | undefined,
-  ): Promise<Filled> {
-    const { tenantId, generation } = rebuild;
-    const first = before?.end ?? 0;
-    const end = Math.min(size, first + Math.max(leavesEach, 2 * (size - (before?.size ?? size))));
-    const isWhole = end === size;
-    if ((await transaction.query(advance, [tenantId, generation, first, end, isWhole ? 1 : 0])).count !== 1)
-      throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
-    const read = await readToIndex(transaction, [{ tenantId, first, end }], Number.MAX_SAFE_INTEGER);
-    const { records, erased, damaged } = read.get(tenantId) ?? { records: [], erased: 0, damaged: [] };
-    const rows = this.#terms.rowsOf(rebuild, records);
-    const segments = segmentsOf(rebuild, { first, end }, { rows });
-    await addSegments(
-      transaction,
-      segments.map((segment) => ({ tenantId, ...segment })),
-    );
-    // Without its key, the old index reveals nothing.
-    if (isWhole) await transaction.query(dropOlder, [tenantId, generation]);
-    return { end, size, erased, damaged };
-  }
-
+/**
+ * Rebuilds both indexes of a tenant's log from its records, beside a running service: the search index in many small
+ * transactions, then the index of registrations in one, for which appends to the log wait. The old indexes serve until
+ * the new ones are complete: an interrupted rebuild has no visible effect, and the next one removes its rows. Rejects
+ * with an Error if the tenant has no log, or a later rebuild of the same index finished first; with
+ * `store_unavailable` if the store fails. If a registration does not open, the old index of registrations stays.
+ */
+export async function rebuildIndexes(
+  database: Database,
+  tenantId: TenantId,
+  { random, pause, onProgress }: RebuildOptions,
+): Promise<RebuiltIndex> {
   /** Under the lock of the log's head: a concurrent append or erasure sees all of it, or none. */
-  async #write<Result>(
-    tenantId: TenantId,
-    work: (transaction: Transaction, size: number) => Promise<Result>,
-  ): Promise<Result> {
-    const { toError } = this.#database;
-    return translated({ toError: (error) => (error instanceof RebuildError ? error : toError(error)) }, () =>
-      this.#database.transact(async (transaction) => {
+  const write = <Result>(work: (transaction: Transaction, size: number) => Promise<Result>): Promise<Result> => {
+    const toError = (error: unknown) => (error instanceof RebuildError ? error : database.toError(error));
+    return translated({ toError }, () =>
+      database.transact(async (transaction) => {
         const head = await lockHead(transaction, tenantId);
         if (head === undefined) throw new RebuildError(`tenant ${tenantId} has no log`);
         return work(transaction, head.size);
       }),
     );
+  };
+  const key = random(new Uint8Array(searchKeyBytes));
+  const generation = await write((transaction) => begin(transaction, tenantId, key));
+  const rebuild = { tenantId, generation, key, terms: new SearchTerms() };
+  const parts: Filled[] = [];
+  for (let part: Filled | undefined; part === undefined || part.end < part.size; parts.push(part)) {
+    await pause();
+    const before = part;
+    part = await write((transaction, size) => fillPart(transaction, rebuild, size, before));
+    onProgress(part.end);
   }
+  const end = parts.at(-1)?.end ?? 0;
+  for (let block = 0; block <= blockOf(end); block += 1) {
+    await pause();
+    await write((transaction) => sweepSegments(transaction, tenantId, { ...rangeOfBlock(block), generation }));
+  }
+  const freshKey = random(new Uint8Array(artifactKeyBytes));
+  await pause();
+  await write((transaction, size) => rebuildRegistrations(transaction, tenantId, size, freshKey)).catch(
+    (error: unknown) => {
+      // A registration does not open. It is among the damaged leaves.
+      if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
+    },
+  );
+  return {
+    leaves: end,
+    erased: parts.reduce((sum, { erased }) => sum + erased, 0),
+    damaged: parts.flatMap(({ damaged }) => damaged),
+  };
+}
+
+/** Begins an index, and resolves with its generation. */
+async function begin(transaction: Transaction, tenantId: TenantId, key: Uint8Array): Promise<number> {
+  const [row] = (await transaction.query(newest, [tenantId])).rows;
+  await transaction.query(dropUnfinished, [tenantId]);
+  const generation = Number(row?.generation) + 1;
+  await transaction.insert(tables.searchKeys, [[tenantId, generation, key, 0, 0]]);
+  return generation;
+}
+
+/** Fills more leaves than services appended since the previous part, so that the rebuild ends. */
+async function fillPart(
+  transaction: Transaction,
+  rebuild: Rebuild,
+  size: number,
+  before: Filled | undefined,
+): Promise<Filled> {
+  const { tenantId, generation, terms } = rebuild;
+  const first = before?.end ?? 0;
+  const end = Math.min(size, first + Math.max(leavesEach, 2 * (size - (before?.size ?? size))));
+  const isWhole = end === size;
+  if ((await transaction.query(advance, [tenantId, generation, first, end, isWhole ? 1 : 0])).count !== 1)
+    throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
+  const read = await readToIndex(transaction, [{ tenantId, first, end }], Number.MAX_SAFE_INTEGER);
+  const { records, erased, damaged } = read.get(tenantId) ?? { records: [], erased: 0, damaged: [] };
+  const segments = segmentsOf(rebuild, { first, end }, { rows: terms.rowsOf(rebuild, records) });
+  await addSegments(
+    transaction,
+    segments.map((segment) => ({ tenantId, ...segment })),
+  );
+  // Without its key, the old index reveals nothing.
+  if (isWhole) await transaction.query(dropOlder, [tenantId, generation]);
+  return { end, size, erased, damaged };
 }

@@ -4,7 +4,7 @@ import type { StoreBackend, StoreSettings } from "../sql/backend.ts";
 import { backUpSqlite } from "./backup.ts";
 import { migrateSqlite } from "./migrate.ts";
 import { openSqliteStores } from "./open-ledger.ts";
-import { openSqliteAdministration, openSqliteArchive, openSqliteDatabase } from "./operators.ts";
+import { openSqliteArchive, openSqliteDatabase } from "./operators.ts";
 import { anchorPathOf } from "./paths.ts";
 import { migrations } from "./schema.ts";
 
@@ -22,7 +22,6 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
     openStores: ({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, machine) =>
       openSqliteStores({ ...paths, keyPath, originPrefix, ...machine }),
     openArchive: async () => openSqliteArchive(there()),
-    openAdministration: async (machine) => openSqliteAdministration({ ...there(), ...machine }),
     openDatabase: async (purpose) => openSqliteDatabase(there(), purpose),
     async migrate({ random, distributed }) {
       if (distributed) throw new Error("--distributed needs a database: a file is on one machine.");

@@ -11,9 +11,7 @@ import {
 } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { archiveOver } from "../sql/archive.ts";
-import type { AdministrationMachine } from "../sql/backend.ts";
 import type { Purpose, StoreDatabase } from "../sql/queries.ts";
-import { StoredRecordsAdministration } from "../sql/records-administration.ts";
 import { toReported } from "./errors.ts";
 import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
@@ -55,69 +53,53 @@ export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" 
   });
 }
 
-export interface SqliteAdministrationOptions extends Pick<StorePaths, "path" | "anchorPath">, AdministrationMachine {
-  /** Replaces `openConnection`. */
-  readonly openConnection?: typeof openReal;
-}
-
-/**
- * Opens store and anchor, which must exist, to erase and hold records. Throws `IncompatibleStoreError` if they are not
- * as required, an SQLite error otherwise.
- */
-export function openSqliteAdministration(options: SqliteAdministrationOptions): StoredRecordsAdministration {
-  const { path, anchorPath, openConnection = openReal } = options;
-  if (!existsSync(anchorPath)) throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
-  return opened(openConnection({ path, busyTimeoutMs, readOnly: false }), (connection) => {
-    const database = databaseOn(connection, options, "upkeep");
-    const anchorOptions = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
-    return opened(SqliteAnchor.open(anchorOptions, openConnection), (anchor) => {
-      if (anchor.storeId() !== readStoreId(connection))
-        throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
-      return new StoredRecordsAdministration(database, { anchor, isNoting: true }, options);
-    });
-  });
-}
-
 /** Attempts to empty the write-ahead log. */
 const maxAttempts = 8;
 
 /** Waiting for readers blocks every writer: short enough for a service whose writes wait one second. */
 const maxWaitMs = 100;
 
-/** Opens the file, which must exist, for a command. Throws like `openSqliteAdministration`. */
+/**
+ * Opens the file, which must exist, for a command. Throws `IncompatibleStoreError` if it is not as required, an SQLite
+ * error otherwise.
+ */
 export function openSqliteDatabase(
-  paths: Pick<StorePaths, "path" | "anchorPath">,
-  purpose: Purpose = "upkeep",
-): StoreDatabase {
-  const connection = openReal({ path: paths.path, readOnly: false, busyTimeoutMs });
-  return opened(connection, () => databaseOn(connection, paths, purpose));
-}
-
-function databaseOn(
-  connection: SqliteConnection,
   { path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">,
-  purpose: Purpose,
+  purpose: Purpose = "upkeep",
+  openConnection = openReal,
 ): StoreDatabase {
-  requireSchema(connection, path);
-  if (purpose === "upkeep") requireUnsealed(connection, path);
-  return {
-    ...sqliteDatabase(connection),
-    name: path,
-    anchorPath,
-    openArchive: async () => openSqliteArchive({ path, anchorPath }),
-    sizeBytes: async () => sizeBytes(path),
-    rewrite: async () => connection.exec("VACUUM"),
-    async emptyLog(pause) {
-      for (let attempt = 1; !emptyLog(connection); attempt++) {
-        if (attempt === maxAttempts) return false;
-        await pause();
-      }
-      return true;
-    },
-    insert: (transaction, table, rows) => transaction.insert(table, rows),
-    sealing,
-    completion: [],
-  };
+  return opened(openConnection({ path, readOnly: false, busyTimeoutMs }), (connection) => {
+    requireSchema(connection, path);
+    if (purpose === "upkeep") requireUnsealed(connection, path);
+    return {
+      ...sqliteDatabase(connection),
+      name: path,
+      anchorPath,
+      notesErasures: true,
+      async openAnchor() {
+        if (!existsSync(anchorPath))
+          throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
+        const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
+        return opened(SqliteAnchor.open(options, openConnection), (anchor) => {
+          if (anchor.storeId() === readStoreId(connection)) return anchor;
+          throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
+        });
+      },
+      openArchive: async () => openSqliteArchive({ path, anchorPath }),
+      sizeBytes: async () => sizeBytes(path),
+      rewrite: async () => connection.exec("VACUUM"),
+      async emptyLog(pause) {
+        for (let attempt = 1; !emptyLog(connection); attempt++) {
+          if (attempt === maxAttempts) return false;
+          await pause();
+        }
+        return true;
+      },
+      insert: (transaction, table, rows) => transaction.insert(table, rows),
+      sealing,
+      completion: [],
+    };
+  });
 }
 
 function emptyLog(connection: SqliteConnection): boolean {

@@ -6,9 +6,9 @@ import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import type { StoreArchive } from "../../../src/ledger/ports/archive.ts";
-import type { RecordsAdministration } from "../../../src/ledger/ports/records-administration.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
+import { administer, type RecordsAdministration } from "../../../src/stores/sql/records-administration.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
 import { draws } from "../../harness/draws.ts";
 import { type Gateway, startGateway } from "../../harness/gateway.ts";
@@ -102,7 +102,8 @@ export async function startWorld(store: TestStore): Promise<World> {
       mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, ...claims })),
     witnessKey: witness.key,
     reading: async (look) => closing(await (await backendOf(store)).openArchive(), look),
-    keeping: async (act) => closing(await (await backendOf(store)).openAdministration(machine), act),
+    keeping: async (act) =>
+      closing(await administer(await (await backendOf(store)).openDatabase("upkeep"), machine), act),
     async stop() {
       for (const each of [...clients.values()].flat()) each.close();
       await withProofs.stop();

@@ -6,7 +6,7 @@ import { type PostgresTarget, parsePostgresUrl } from "../../src/base/postgres-u
 import { openPostgresStores, type PostgresLedgerOptions } from "../../src/stores/postgres/open-ledger.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
-import type { Purpose } from "../../src/stores/sql/queries.ts";
+import type { Purpose } from "../../src/stores/sql/backend.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 import { seededRandom } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
-import type { Purpose } from "../../src/stores/sql/queries.ts";
+import type { Purpose } from "../../src/stores/sql/backend.ts";
 import { sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import { openSqliteStores, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";

@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { expect, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import type { LogState } from "../../src/ledger/ports/store.ts";
@@ -11,6 +10,7 @@ import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import type { NoteVerifier } from "../../src/ledger/tlog/note-keys.ts";
 import { RightEdge } from "../../src/ledger/tlog/right-edge.ts";
 import { leafHash } from "../../src/ledger/tlog/tree.ts";
+import type { OperatorArchive } from "../../src/stores/sql/archive.ts";
 import { givenOf } from "./ledger-records.ts";
 
 export interface Writer {
@@ -87,7 +87,7 @@ interface History {
  * there; every receipt verifies, and is of a tree that this history passed through.
  */
 export async function expectOneHistory(
-  archive: StoreArchive,
+  archive: OperatorArchive,
   acknowledged: readonly Appended[],
   verifierOf: (origin: string) => Promise<NoteVerifier>,
 ): Promise<void> {
@@ -110,7 +110,7 @@ export async function expectOneHistory(
   }
 }
 
-async function historyOf(archive: StoreArchive, head: LogState): Promise<History> {
+async function historyOf(archive: OperatorArchive, head: LogState): Promise<History> {
   const edge = new RightEdge();
   const rootNow = () => Buffer.from(edge.tree().root()).toString("base64");
   const recordIds: string[] = [];

@@ -2,26 +2,22 @@
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
-import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
-import type { ServiceStores } from "../../src/stores/sql/backend.ts";
+import type { ServiceStores, StoreDatabase } from "../../src/stores/sql/backend.ts";
 import { abandonCopy, copyStore } from "../../src/stores/sql/copy.ts";
-import type { StoreDatabase } from "../../src/stores/sql/queries.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/migrate.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
-import { openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { erasing } from "../unit/cli/surroundings.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { openPostgresAdministration, openSqliteAdministration } from "./upkeep.ts";
+import { openSqliteAdministration } from "./upkeep.ts";
 
 const clock = manualClock();
 const random = seededRandom();

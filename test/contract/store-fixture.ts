@@ -5,11 +5,11 @@ import type { LedgerEvents, ServiceLedger } from "../../src/ledger/append/ledger
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
-import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
-import type { ServiceMachine, ServiceStores } from "../../src/stores/sql/backend.ts";
-import type { Database, Purpose, StoreDatabase, Transaction } from "../../src/stores/sql/queries.ts";
+import type { OperatorArchive } from "../../src/stores/sql/archive.ts";
+import type { Purpose, ServiceMachine, ServiceStores, StoreDatabase } from "../../src/stores/sql/backend.ts";
+import type { Database, Transaction } from "../../src/stores/sql/queries.ts";
 import type { AdministrationMachine, RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
 import { settleOn } from "./settled-search.ts";
 import { type Indexer, indexerOver } from "./upkeep.ts";
@@ -31,7 +31,7 @@ export interface StoreDriver {
   /** Bytes as a statement says them. */
   blob(hex: string): string;
   openStores(options: OpenOptions): Promise<ServiceStores>;
-  archive(): Promise<StoreArchive>;
+  archive(): Promise<OperatorArchive>;
   database(purpose?: Purpose): Promise<StoreDatabase>;
   administration(machine: Pick<AdministrationMachine, "clock" | "random">): Promise<RecordsAdministration>;
   remove(): Promise<void>;
@@ -70,7 +70,7 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
     bytes[place] = (bytes[place] ?? 0) ^ 1;
     await query(`UPDATE ${table} SET ${column} = ${driver.blob(bytes.toString("hex"))} ${where}`);
   };
-  const reading = async <Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> => {
+  const reading = async <Result>(look: (archive: OperatorArchive) => Promise<Result>): Promise<Result> => {
     const archive = await driver.archive();
     try {
       return await look(archive);

@@ -8,12 +8,13 @@ import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import { auditLog, rotationProblem } from "../../src/ledger/audit/audit.ts";
 import { companionChecks, describeOrphans } from "../../src/ledger/audit/companions.ts";
 import type { OpenSharedAnchor } from "../../src/ledger/ports/anchor.ts";
-import type { StoreArchive, StoredEntry } from "../../src/ledger/ports/archive.ts";
+import type { StoredEntry } from "../../src/ledger/ports/archive.ts";
 import type { TimedLog } from "../../src/ledger/ports/store.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
+import type { OperatorArchive } from "../../src/stores/sql/archive.ts";
 import type { RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
@@ -136,7 +137,7 @@ export class SqliteStorage implements Storage {
     return this.machine.as(process, () => openSqliteAdministration(options));
   }
 
-  protected async archive(): Promise<StoreArchive> {
+  protected async archive(): Promise<OperatorArchive> {
     return openSqliteArchive(this.paths);
   }
 
@@ -286,7 +287,7 @@ export class PostgresStorage extends SqliteStorage {
     return this.machine.as(process, () => openPostgresAdministration(options));
   }
 
-  protected override archive(): Promise<StoreArchive> {
+  protected override archive(): Promise<OperatorArchive> {
     return openPostgresArchive(this.#place());
   }
 

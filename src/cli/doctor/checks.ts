@@ -24,12 +24,12 @@ import { settings } from "../../config/settings.ts";
 import { parseOpsCredentials } from "../../credentials/ops-credentials.ts";
 import { parseClientFile } from "../../credentials/session-clients.ts";
 import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
 import { compilePolicyBundle } from "../../policy/engine/engine.ts";
 import { describeProblem } from "../../policy/model/problem.ts";
 import { readKeyFile } from "../../stores/files/key-file.ts";
+import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import type { Context } from "../frame/command.ts";
 import { withArchive } from "../frame/store.ts";
@@ -384,7 +384,7 @@ export const store: Check = {
   },
 };
 
-async function examine(found: Findings, archive: StoreArchive, { ledgerKey }: ConfigFor<"ledger">): Promise<void> {
+async function examine(found: Findings, archive: OperatorArchive, { ledgerKey }: ConfigFor<"ledger">): Promise<void> {
   const beforeMs = systemClock.now();
   const theirMs = await archive.clockMs();
   if (theirMs !== undefined) found.clock("the database", theirMs, beforeMs, systemClock.now());
@@ -405,7 +405,7 @@ async function examine(found: Findings, archive: StoreArchive, { ledgerKey }: Co
 }
 
 /** A log ahead of the clock prevents a start, unless an operator has accepted its time. */
-async function lookAtTimes(found: Findings, archive: StoreArchive): Promise<void> {
+async function lookAtTimes(found: Findings, archive: OperatorArchive): Promise<void> {
   const nowMs = systemClock.now();
   const logs = await logsAhead(archive, nowMs);
   if (logs.length === 0) return;

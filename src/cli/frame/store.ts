@@ -5,10 +5,10 @@ import { messageOf } from "../../base/errors.ts";
 import { parseRecordId, parseTenantId, type RecordId, systemRandom, type TenantId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { listed } from "../../base/visible-text.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { AnchorFileError, BackupTargetError } from "../../stores/files/errors.ts";
+import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { administer, type RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { type Context, reasonProblems } from "./command.ts";
 import { Refusal } from "./terminal.ts";
@@ -41,7 +41,7 @@ export async function withOpened<Opened extends { close(): Promise<void> }, Resu
 }
 
 export interface OpenedStore {
-  readonly archive: StoreArchive;
+  readonly archive: OperatorArchive;
   /** Path of the file with the keys that sign checkpoints. */
   readonly keyPath: string;
 }
@@ -72,7 +72,7 @@ export async function withAdministration<Result>(
 }
 
 /** The logs of a command: the tenant's, or all of them. */
-export async function logsOf(archive: StoreArchive, tenant: string | undefined): Promise<readonly LogState[]> {
+export async function logsOf(archive: OperatorArchive, tenant: string | undefined): Promise<readonly LogState[]> {
   const logs = (await archive.logs()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
   if (logs.length === 0 && tenant !== undefined) throw new Refusal(`tenant ${tenant} has no log`);
   return logs;
@@ -82,7 +82,7 @@ export async function logsOf(archive: StoreArchive, tenant: string | undefined):
 export const oneTenantFlag = "whose records; may be left out if the store has the log of one tenant only";
 
 /** The log of a command: the tenant's, or the only one. */
-export async function logOf(archive: StoreArchive, tenant: string | undefined): Promise<LogState> {
+export async function logOf(archive: OperatorArchive, tenant: string | undefined): Promise<LogState> {
   const logs = await logsOf(archive, tenant);
   const [log, ...others] = logs;
   if (log === undefined) throw new Refusal("the store has no log yet");

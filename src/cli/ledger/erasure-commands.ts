@@ -1,7 +1,6 @@
 /** `ledger erase`, and `ledger hold …`: legal holds, which prevent erasure. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { plural } from "../../base/visible-text.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import {
   type ErasedRecord,
@@ -13,6 +12,7 @@ import {
 import type { FoundRecord } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import { everyFound, type SearchCriteria } from "../../ledger/search/search-query.ts";
+import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import type { RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { command, readStatement, recordedStepFlags, tellSecurity } from "../frame/command.ts";
 import { parseNames, withAdministration, withArchive } from "../frame/store.ts";
@@ -88,7 +88,7 @@ function readWanted(options: TermCriteria & { readonly tenant: string; readonly 
 }
 
 /** Records that would be erased. Throws a Refusal if one must not be, or if none is found. */
-async function previewOf(archive: StoreArchive, wanted: Wanted): Promise<Preview> {
+async function previewOf(archive: OperatorArchive, wanted: Wanted): Promise<Preview> {
   const found: FoundRecord[] = [];
   if ("criteria" in wanted)
     for await (const one of everyFound(archive, { ...wanted.criteria, tenantId: wanted.tenantId })) found.push(one);

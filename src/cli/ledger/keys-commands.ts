@@ -4,7 +4,6 @@ import { systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { type SignedTree, signedTree } from "../../ledger/append/answering.ts";
 import { findRotations } from "../../ledger/audit/audit.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";
 import { cosigning, LogSigner } from "../../ledger/tlog/signer.ts";
@@ -18,6 +17,7 @@ import {
   replaceKeyFile,
   type SigningKeys,
 } from "../../stores/files/key-file.ts";
+import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import {
   type Context,
   command,
@@ -140,7 +140,7 @@ interface ShownLog {
 }
 
 /** The newest first, like the keys of the file. */
-async function retiredKeys(archive: StoreArchive, head: LogState): Promise<readonly string[]> {
+async function retiredKeys(archive: OperatorArchive, head: LogState): Promise<readonly string[]> {
   const rotations = await findRotations(archive.entries(head, 0, head.size));
   return rotations
     .map(({ leafIndex, previous }) => formatTrustedKey(formatVerifierKey(head.origin, previous), leafIndex))

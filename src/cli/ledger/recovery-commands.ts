@@ -6,7 +6,6 @@ import { plural } from "../../base/visible-text.ts";
 import type { ConfigFor } from "../../config/config.ts";
 import { auditLog } from "../../ledger/audit/audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState, TimedLog } from "../../ledger/ports/store.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
@@ -14,6 +13,7 @@ import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
 import { WitnessLog } from "../../ledger/witness/witness-log.ts";
+import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { isAhead } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
@@ -71,7 +71,7 @@ export const ledgerAnchorCommand = command({
   },
 });
 
-async function audit(archive: StoreArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {
+async function audit(archive: OperatorArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {
   const progress = createProgress(terminal);
   const problems: string[] = [];
   for (const head of heads) {
@@ -86,7 +86,7 @@ async function audit(archive: StoreArchive, heads: readonly LogState[], terminal
 
 /** Every configured witness must find that every log continues the state that it has seen. */
 async function askWitnesses(
-  archive: StoreArchive,
+  archive: OperatorArchive,
   heads: readonly LogState[],
   { witnesses, ledgerKey }: Pick<ConfigFor<"anchor">, "witnesses" | "ledgerKey">,
 ): Promise<string[]> {
@@ -142,7 +142,7 @@ export const ledgerClockCommand = command({
 });
 
 /** The logs that prevent a start: they are ahead of the clock, and no operator has accepted their time. */
-export async function logsAhead(archive: StoreArchive, nowMs: number): Promise<readonly TimedLog[]> {
+export async function logsAhead(archive: OperatorArchive, nowMs: number): Promise<readonly TimedLog[]> {
   const ahead: TimedLog[] = [];
   for (const head of await archive.logs()) {
     const { lastRecordedAtMs, isTimeAccepted } = await archive.companions(head);

@@ -22,7 +22,6 @@ import {
 } from "../../ledger/audit/audit.ts";
 import { companionChecks, describeOrphans, policyCheck } from "../../ledger/audit/companions.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { findReceipt, type GivenReceipt, type VerifiedReceipt, verifyReceipt } from "../../ledger/record/receipt.ts";
 import { type LogVerifier, parseCheckpoint } from "../../ledger/tlog/checkpoint.ts";
@@ -36,6 +35,7 @@ import {
   requireQuorum,
   type WitnessQuorum,
 } from "../../ledger/witness/cosignature.ts";
+import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { command, gather } from "../frame/command.ts";
 import { logsOf, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal, type Terminal } from "../frame/terminal.ts";
@@ -89,7 +89,7 @@ function readEarlier(
 }
 
 async function verify(
-  archive: StoreArchive,
+  archive: OperatorArchive,
   logs: readonly LogState[],
   earlier: readonly EarlierState[],
   tenant: string | undefined,

@@ -12,9 +12,6 @@ import type { CheckpointSigner } from "../tlog/signer.ts";
 import { type Hash, sameHash } from "../tlog/tree.ts";
 import type { LedgerStore, LogState } from "./store.ts";
 
-/** The state of a log that may be signed, or why none may be. */
-export type SignableState = { readonly head: LogState } | { readonly problem: string };
-
 /** Current state of the store. */
 export interface StoreState {
   /** Undefined if the tenant has no log. */
@@ -32,18 +29,6 @@ export function anchorProblem(anchored: LogState | undefined, { log, rootAt }: S
     return `log ${log.origin} has ${log.size} leaves, and had ${anchored.size}: the store is an older copy`;
   const root = log.size === anchored.size ? log.root : rootAt(anchored.size);
   return sameHash(root, anchored.root) ? undefined : `log ${log.origin} was rewritten before leaf ${anchored.size}`;
-}
-
-/**
- * Returns the newest state of a log, up to the given one, that its anchor knows and that may be signed. The log must
- * agree with its anchor.
- * @param anchored `unknown` if the anchor has no state of the log, `unanchored` if there is no anchor
- */
-export function signableOf(head: LogState, anchored: LogState | "unknown" | "unanchored"): SignableState {
-  if (anchored === "unanchored") return { head };
-  if (anchored === "unknown") return { problem: `the anchor does not know log ${head.origin} yet: try again` };
-  const { size, root } = anchored;
-  return { head: size < head.size ? { ...head, size, root } : head };
 }
 
 /** An anchor outside the store that is reached over the network and that replicas may share: witnesses. */

@@ -1,7 +1,5 @@
-/** Read-only access to a store for operators' commands, with or without a running service. */
+/** A whole store, for audits, packs and reports, with or without a running service. Read-only. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { SignableState } from "./anchor.ts";
-import type { ErasurePreview, LegalHold, UndoneErasure } from "./records-administration.ts";
 import type { LogState, StoreReads } from "./store.ts";
 
 /** A stored leaf with its sealed record. */
@@ -66,12 +64,6 @@ export interface RegistrationRowOfLeaf {
   readonly isLast: boolean;
 }
 
-/** A contradiction in one tenant's log, or in the whole store if the tenant is undefined. */
-export interface AnchorFinding {
-  readonly tenantId: TenantId | undefined;
-  readonly message: string;
-}
-
 /** A row without a leaf below the head of its tenant's log: its leaf is beyond the head, or there is no log. */
 export interface OrphanRow {
   readonly tenantId: TenantId;
@@ -95,25 +87,4 @@ export interface StoreArchive extends StoreReads {
   storedTile(head: LogState, level: number, index: number): Promise<Uint8Array | undefined>;
   /** Rows that belong to a log of `logs`. */
   companions(head: LogState): Promise<Companions>;
-  /** Policy revisions with a stored text. */
-  policyRevisions(): Promise<readonly string[]>;
-  /**
-   * Public keys that have signed checkpoints, the current one last. 32 bytes each. For one log, those up to the key
-   * that it has been rotated to: during a rotation, logs may still have the older one.
-   */
-  signingKeys(head?: LogState): Promise<readonly Uint8Array[]>;
-  /** Rows without a log. If a table has many, only some are listed. */
-  orphanRows(): Promise<readonly OrphanRow[]>;
-  /** All contradictions between the store, as it is now, and its anchor. */
-  anchorProblems(): Promise<readonly AnchorFinding[]>;
-  /** The newest state, up to this one, that may be signed: what lies beyond the anchor was not answered yet. */
-  signable(head: LogState): Promise<SignableState>;
-  /** Erasures that must be repeated, as the store is now. */
-  undoneErasures(): Promise<readonly UndoneErasure[]>;
-  /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
-  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
-  /** The database's clock, in milliseconds since the Unix epoch; undefined if the store uses the machine's. */
-  clockMs(): Promise<number | undefined>;
-  /** Shows what `RecordsAdministration.erase` would do. */
-  previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview>;
 }

@@ -2,14 +2,14 @@
 import { resolve } from "node:path";
 import { Client } from "pg";
 import { systemTimers } from "../../base/timers.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { openAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { readStoreId } from "../sql/anchoring.ts";
-import { archiveOver } from "../sql/archive.ts";
+import { archiveOver, type OperatorArchive } from "../sql/archive.ts";
+import type { Purpose, StoreDatabase } from "../sql/backend.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
-import { columnsOf, type Purpose, type Queries, type Statement, type StoreDatabase } from "../sql/queries.ts";
+import { columnsOf, type Queries, type Statement } from "../sql/queries.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { insertionInto, queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
@@ -42,7 +42,7 @@ export interface PostgresPlace extends ConnectionSettings {
  * Opens a snapshot of the store. Rejects with `IncompatibleStoreError` if its schema is not this program's, with an
  * error of the driver if it cannot be read.
  */
-export async function openPostgresArchive(options: PostgresPlace): Promise<StoreArchive> {
+export async function openPostgresArchive(options: PostgresPlace): Promise<OperatorArchive> {
   // Without timeouts: a walk over all logs is slow.
   const client = new Client(clientOptions(options, 0));
   // The next query reports the failure.

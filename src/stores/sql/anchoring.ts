@@ -1,7 +1,6 @@
 /** Compares a store with its anchor. */
 import type { TenantId } from "../../base/ids.ts";
 import { anchorProblem } from "../../ledger/ports/anchor.ts";
-import type { AnchorFinding } from "../../ledger/ports/archive.ts";
 import { type LogState, UnsoundLogError } from "../../ledger/ports/store.ts";
 import { MissingTileError } from "../../ledger/tlog/tile-nodes.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
@@ -16,6 +15,12 @@ export async function readStoreId(queries: Queries): Promise<string> {
   const [row] = (await queries.query(identity, [])).rows;
   if (typeof row?.store_id !== "string") throw new Error("The store has lost its identity.");
   return row.store_id;
+}
+
+/** A contradiction in one tenant's log, or in the whole store if the tenant is undefined. */
+export interface AnchorFinding {
+  readonly tenantId: TenantId | undefined;
+  readonly message: string;
 }
 
 /**

@@ -1,9 +1,7 @@
 /** A whole store, row by row, for commands beside a running service. Read-only. */
 import { existsSync } from "node:fs";
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import { type SignableState, signableOf } from "../../ledger/ports/anchor.ts";
 import type {
-  AnchorFinding,
   Companions,
   IdempotencyRow,
   RegistrationRows,
@@ -15,7 +13,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { rangeOfBlock } from "../../ledger/search/search-index.ts";
 import { SqliteAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
-import { findAnchorProblems } from "./anchoring.ts";
+import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
 import { toRegistrationRow } from "./found-registrations.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
@@ -65,8 +63,14 @@ export interface ArchiveSource extends Pick<Database, "query" | "toError" | "clo
   clockMs?(): Promise<number>;
 }
 
+/** The state of a log that may be signed, or why none may be. */
+type SignableState = { readonly head: LogState } | { readonly problem: string };
+
+/** An archive with what operators' commands ask besides. */
+export type OperatorArchive = ReturnType<typeof archiveOver>;
+
 /** @param source whose queries see one state of the store */
-export function archiveOver(source: ArchiveSource): StoreArchive {
+export function archiveOver(source: ArchiveSource) {
   const { anchorPath, isAnchored } = source;
   const database = {
     query: source.query.bind(source),
@@ -94,8 +98,8 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
   }
 
   /**
-   * The archive shows the store as it was when it was opened, and a service may have advanced the anchor since. The
-   * newest head is read in that case.
+   * Lists all contradictions between the store, as it is now, and its anchor: the archive shows the store as it was when
+   * it was opened, and a service may have advanced the anchor since.
    */
   async function anchorProblems(): Promise<readonly AnchorFinding[]> {
     if (anchorPath === undefined) return [];
@@ -108,15 +112,20 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
     });
   }
 
+  /** Returns the newest state, up to this one, that may be signed: what lies beyond the anchor was not answered yet. */
   async function signable(head: LogState): Promise<SignableState> {
     await source.settle?.(head.tenantId);
     const problems = await anchorProblems();
     const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
     if (own !== undefined) return { problem: own.message };
-    if (anchorPath === undefined || !existsSync(anchorPath)) return signableOf(head, "unanchored");
-    return withAnchor(anchorPath, async (anchor) =>
-      signableOf(head, anchor.storeId() === undefined ? "unanchored" : (anchor.find(head.tenantId) ?? "unknown")),
-    );
+    if (anchorPath === undefined || !existsSync(anchorPath)) return { head };
+    return withAnchor(anchorPath, async (anchor) => {
+      if (anchor.storeId() === undefined) return { head };
+      const anchored = anchor.find(head.tenantId);
+      if (anchored === undefined) return { problem: `the anchor does not know log ${head.origin} yet: try again` };
+      const { size, root } = anchored;
+      return { head: size < head.size ? { ...head, size, root } : head };
+    });
   }
 
   const others = {
@@ -124,31 +133,42 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
     signable,
     storedTile: async ({ tenantId }: LogState, level: number, index: number) =>
       (await readTiles(source, tenantId, [{ level, index }]))(level, index),
+    /** The database's clock, in milliseconds since the Unix epoch; undefined if the store uses the machine's. */
     clockMs: async () => source.clockMs?.(),
     companions: ({ tenantId }: LogState) => companionsOf(source, tenantId),
+    /** Policy revisions with a stored text. */
     policyRevisions: async () =>
       (await source.query(policyRevisions, [])).rows.map(({ revision }) => revision as string),
-    async signingKeys(head?: LogState) {
+    /**
+     * Public keys that have signed checkpoints, the current one last. 32 bytes each. For one log, those up to the key
+     * that it has been rotated to: during a rotation, logs may still have the older one.
+     */
+    async signingKeys(head?: LogState): Promise<readonly Uint8Array[]> {
       const stored = head && (await headOfTenant(source, head.tenantId));
       const { rows } = await source.query(signingKeys, [stored?.keyPosition ?? null]);
       return rows.map(({ public_key }) => public_key as Uint8Array);
     },
+    /** Rows without a log. If a table has many, only some are listed. */
     orphanRows: () => findOrphanRows(source),
+    /** Erasures that must be repeated, as the store is now. */
     undoneErasures() {
       // The notes come first: an erasure is in the store before its anchor notes it.
       const noted = source.notedErasures();
       return source.withNewest((queries) => findUndone(queries, noted));
     },
+    /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
     holds: (tenantId: TenantId | undefined) => allHolds(source, tenantId),
+    /** Shows what `RecordsAdministration.erase` would do. */
     previewErasure: (tenantId: TenantId, recordIds: readonly RecordId[]) => previewErasure(source, tenantId, recordIds),
   };
-  return {
+  const archive: StoreArchive & typeof others = {
     ...reader,
     ...throughAll(others, (work) => translated(source, work)),
     entries: (head, first, end, openings) =>
       entriesBy(openings === "stored" ? walkFrom : entriesFrom, head, first, end),
     close: () => source.close(),
   };
+  return archive;
 }
 
 async function withAnchor<Result>(path: string, use: (anchor: SqliteAnchor) => Promise<Result>): Promise<Result> {

@@ -9,9 +9,11 @@ import type { StoreLocation } from "../../base/postgres-url.ts";
 import type { PortionCounters } from "../../domain/ports.ts";
 import type { LedgerEvents, ServiceLedger } from "../../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import type { Purpose, StoreDatabase } from "./queries.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
+import type { OperatorArchive } from "./archive.ts";
+import type { Database, Transaction, Value } from "./queries.ts";
+import type { Table } from "./tables.ts";
 
 export interface StoreSettings {
   readonly store: StoreLocation;
@@ -29,7 +31,7 @@ export interface StoreBackend {
    */
   openStores(settings: ServiceSettings, machine: ServiceMachine): Promise<ServiceStores>;
   /** Opens the store for reading. Like the next one, rejects if it is missing or unusable, for the operator. */
-  openArchive(): Promise<StoreArchive>;
+  openArchive(): Promise<OperatorArchive>;
   /** Opens the store to change it beside services. */
   openDatabase(purpose: Purpose): Promise<StoreDatabase>;
   /** Creates the store if it is missing, and brings it to this program's schema. */
@@ -37,6 +39,39 @@ export interface StoreBackend {
   /** Copies an embedded store to a new file, beside a running service. Rejects for a database. */
   backUp(target: string): Promise<Backup>;
 }
+
+/** A store of this program's schema, as commands open it, beside services or without one. */
+export interface StoreDatabase extends Database {
+  /** Begins messages. */
+  readonly name: string;
+  /** Path of the anchor; undefined if there is none. */
+  readonly anchorPath: string | undefined;
+  /** Whether the anchor notes erasures. */
+  readonly notesErasures: boolean;
+  /** Opens the anchor to append; undefined if there is none. Rejects with `IncompatibleStoreError` for another store's. */
+  openAnchor(): Promise<SqliteAnchor | undefined>;
+  openArchive(): Promise<OperatorArchive>;
+  /** The database's clock, in milliseconds since the Unix epoch; absent if that is the machine's. */
+  clockMs?(): Promise<number>;
+  sizeBytes(): Promise<number>;
+  /** Rewrites the store without free space; absent if the database has its own means. */
+  rewrite?(): Promise<void>;
+  /**
+   * Copies all commits into the file, with zeros in place of deleted bytes, and empties the write-ahead log. False if
+   * readers of an older state, or writers, held their locks for too long; absent if the database manages its log.
+   * @param pause between attempts: resolves after other work had a turn
+   */
+  emptyLog?(pause: () => Promise<void>): Promise<boolean>;
+  /** Inserts rows of a copy, whether or not the logs of their tenants have heads. */
+  insert(transaction: Transaction, table: Table, rows: readonly (readonly Value[])[]): Promise<void>;
+  /** Statements that make tables refuse every write of services and commands, and those that end this. */
+  readonly sealing: Readonly<Record<"seal" | "unseal", (tables: readonly string[]) => readonly string[]>>;
+  /** Statements that write what this kind of store derives from the rows of a copy. */
+  readonly completion: readonly string[];
+}
+
+/** What a store is opened for. Parts in a copy are open to stores that no service may use. */
+export type Purpose = "upkeep" | "source" | "target";
 
 export interface Backup {
   readonly path: string;

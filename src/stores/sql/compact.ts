@@ -1,7 +1,8 @@
 /** Removes expired rows of every tenant, beside a running service. Writes of a service remove only a few at a time. */
 import { clockDifferenceMs } from "../../base/clock.ts";
 import { idempotencyTtlMs } from "../../ledger/record/idempotency-record.ts";
-import { type StoreDatabase, translated } from "./queries.ts";
+import type { StoreDatabase } from "./backend.ts";
+import { translated } from "./queries.ts";
 
 export interface CompactOptions {
   /** Milliseconds since the Unix epoch. */

@@ -8,15 +8,16 @@ import type { RandomFill } from "../../base/ids.ts";
 import { auditLog, rotationProblem } from "../../ledger/audit/audit.ts";
 import { describeOrphans } from "../../ledger/audit/companions.ts";
 import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { sealAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { readKeyFile } from "../files/key-file.ts";
 import { readStoreId } from "./anchoring.ts";
+import type { OperatorArchive } from "./archive.ts";
+import type { StoreDatabase } from "./backend.ts";
 import { readCopyState, requireServable } from "./copy-state.ts";
-import type { Queries, Row, Statement, StoreDatabase, Transaction, Value } from "./queries.ts";
+import type { Queries, Row, Statement, Transaction, Value } from "./queries.ts";
 import { copiedTables, type Table } from "./tables.ts";
 
 export interface CopyOptions {
@@ -208,7 +209,7 @@ async function copyTable(table: Table, { source, target, attempt, nowMs, onProgr
   }
 }
 
-async function auditSource(archive: StoreArchive, { keyPath, onProgress = () => {} }: CopyOptions) {
+async function auditSource(archive: OperatorArchive, { keyPath, onProgress = () => {} }: CopyOptions) {
   const logs = await archive.logs();
   const problems = [
     // The copy would include them.
@@ -231,11 +232,11 @@ function keyProblems(keyPath: string, newest: Uint8Array | undefined): readonly 
   return sameHash(current.publicKey, newest) ? [] : [`${keyPath} is not the key that signs the logs of the source`];
 }
 
-async function anchorProblems(archive: StoreArchive): Promise<readonly string[]> {
+async function anchorProblems(archive: OperatorArchive): Promise<readonly string[]> {
   return (await archive.anchorProblems()).map(({ message }) => message);
 }
 
-async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (text: string) => void) {
+async function auditProblems(archive: OperatorArchive, head: LogState, onLeaves: (text: string) => void) {
   const audit = await auditLog(archive, head, {
     onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
   });
@@ -271,7 +272,7 @@ async function targetProblems(logs: readonly LogState[], { source, target, nowMs
 
 async function withArchive<Result>(
   end: StoreDatabase,
-  look: (archive: StoreArchive) => Promise<Result>,
+  look: (archive: OperatorArchive) => Promise<Result>,
 ): Promise<Result> {
   const archive = await end.openArchive();
   try {

@@ -3,8 +3,6 @@
  * driver of another database translates them (`sqlite/queries.ts`).
  */
 import type { TenantId } from "../../base/ids.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import type { SqliteAnchor } from "../files/anchor.ts";
 import type { ColumnType, Table } from "./tables.ts";
 
 export type Row = Record<string, unknown>;
@@ -47,39 +45,6 @@ export interface Database extends Queries {
   toError(error: unknown): unknown;
   close(): Promise<void>;
 }
-
-/** A store of this program's schema, as commands open it, beside services or without one. */
-export interface StoreDatabase extends Database {
-  /** Begins messages. */
-  readonly name: string;
-  /** Path of the anchor; undefined if there is none. */
-  readonly anchorPath: string | undefined;
-  /** Whether the anchor notes erasures. */
-  readonly notesErasures: boolean;
-  /** Opens the anchor to append; undefined if there is none. Rejects with `IncompatibleStoreError` for another store's. */
-  openAnchor(): Promise<SqliteAnchor | undefined>;
-  openArchive(): Promise<StoreArchive>;
-  /** The database's clock, in milliseconds since the Unix epoch; absent if that is the machine's. */
-  clockMs?(): Promise<number>;
-  sizeBytes(): Promise<number>;
-  /** Rewrites the store without free space; absent if the database has its own means. */
-  rewrite?(): Promise<void>;
-  /**
-   * Copies all commits into the file, with zeros in place of deleted bytes, and empties the write-ahead log. False if
-   * readers of an older state, or writers, held their locks for too long; absent if the database manages its log.
-   * @param pause between attempts: resolves after other work had a turn
-   */
-  emptyLog?(pause: () => Promise<void>): Promise<boolean>;
-  /** Inserts rows of a copy, whether or not the logs of their tenants have heads. */
-  insert(transaction: Transaction, table: Table, rows: readonly (readonly Value[])[]): Promise<void>;
-  /** Statements that make tables refuse every write of services and commands, and those that end this. */
-  readonly sealing: Readonly<Record<"seal" | "unseal", (tables: readonly string[]) => readonly string[]>>;
-  /** Statements that write what this kind of store derives from the rows of a copy. */
-  readonly completion: readonly string[];
-}
-
-/** What a store is opened for. Parts in a copy are open to stores that no service may use. */
-export type Purpose = "upkeep" | "source" | "target";
 
 /** Runs work, with the errors of the store's port. */
 export async function translated<Result>(

@@ -15,6 +15,7 @@ import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/op
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { refuseUnsound } from "./anchoring.ts";
 import { type Appended, appendParts } from "./appending.ts";
+import type { StoreDatabase } from "./backend.ts";
 import {
   type AppendOwn,
   eraseRecords,
@@ -29,7 +30,7 @@ import {
 import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
 import { touch } from "./log-statements.ts";
 import { LogTools } from "./log-tools.ts";
-import { type StoreDatabase, type Transaction, translated } from "./queries.ts";
+import { type Transaction, translated } from "./queries.ts";
 import { indexOf } from "./search-index.ts";
 import { isAhead } from "./store-checks.ts";
 

@@ -1,6 +1,5 @@
 /** An embedded store as operators' commands open it, with or without a running service. */
 import { existsSync, statSync } from "node:fs";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
 import {
   openConnection as openReal,
@@ -10,8 +9,8 @@ import {
   sealing,
 } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
-import { archiveOver } from "../sql/archive.ts";
-import type { Purpose, StoreDatabase } from "../sql/queries.ts";
+import { archiveOver, type OperatorArchive } from "../sql/archive.ts";
+import type { Purpose, StoreDatabase } from "../sql/backend.ts";
 import { toReported } from "./errors.ts";
 import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
@@ -25,7 +24,7 @@ const busyTimeoutMs = 10_000;
  * Opens the file, which must exist, as it is now. Throws `IncompatibleStoreError` if it does not have this program's
  * schema, an SQLite error if it cannot be read.
  */
-export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): StoreArchive {
+export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): OperatorArchive {
   const options = { path, readOnly: true, busyTimeoutMs };
   return opened(openReal(options), (connection) => {
     requireSchema(connection, path);

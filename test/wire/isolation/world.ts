@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import type { StoreArchive } from "../../../src/ledger/ports/archive.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
+import type { OperatorArchive } from "../../../src/stores/sql/archive.ts";
 import { administer, type RecordsAdministration } from "../../../src/stores/sql/records-administration.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
 import { draws } from "../../harness/draws.ts";
@@ -65,7 +65,7 @@ export interface World {
   /** Verifier key of the witness of all logs. */
   readonly witnessKey: string;
   /** Looks at the store as it is now. */
-  reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result>;
+  reading<Result>(look: (archive: OperatorArchive) => Promise<Result>): Promise<Result>;
   /** Does what an operator does to records. */
   keeping<Result>(act: (administration: RecordsAdministration) => Promise<Result>): Promise<Result>;
   stop(): Promise<void>;

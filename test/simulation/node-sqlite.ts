@@ -127,6 +127,10 @@ export class DatabaseSync extends RealDatabase {
     super.close();
   }
 
+  override [Symbol.dispose](): void {
+    this.close();
+  }
+
   #noteSync(sql: string): void {
     if (!disk.isWatched || !this.#isWriter || this.isTransaction) return;
     const isCheckpoint = sql.includes("wal_checkpoint");

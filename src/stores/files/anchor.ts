@@ -7,6 +7,7 @@ import { sameHash } from "../../ledger/tlog/tree.ts";
 import {
   type ConnectionOptions,
   inTransaction,
+  type OpenConnection,
   openConnection as openReal,
   type SqliteConnection,
   type SqliteStatement,
@@ -150,9 +151,11 @@ export class SqliteAnchor {
   close(): void {
     this.#connection.close();
   }
-}
 
-type OpenConnection = (options: ConnectionOptions) => SqliteConnection;
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
 
 /** Failures of the work are failures of this anchor, not of its store. */
 function naming<Result>(path: string, work: () => Result): Result {
@@ -183,27 +186,16 @@ function guarded(path: string, connection: SqliteConnection, anchor: SqliteAncho
   });
 }
 
-export const anchorConnection = { readOnly: false, durability: "process" } as const;
+/** How long commands and starts wait for another process on the same file. */
+const commandBusyTimeoutMs = 10_000;
 
-/** Works on the anchor's file. Throws `AnchorFileError` for an unusable file, or for an error of the work. */
-export function withAnchorFile<Result>(
-  options: ConnectionOptions,
-  work: (connection: SqliteConnection) => Result,
-): Result {
-  return naming(options.path, () => {
-    const connection = openReal(options);
-    try {
-      return work(connection);
-    } finally {
-      connection.close();
-    }
-  });
-}
+export const anchorConnection = { readOnly: false, durability: "process" } as const;
 
 /** Creates the anchor's file if it is missing. Throws `IncompatibleStoreError` if the file is another kind. */
 export function createAnchor(path: string, busyTimeoutMs: number): void {
   createDatabaseFile(path);
-  withAnchorFile({ ...anchorConnection, path, busyTimeoutMs }, (connection) => {
+  naming(path, () => {
+    using connection = openReal({ ...anchorConnection, path, busyTimeoutMs });
     inTransaction(connection, () => {
       const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
       if (id === applicationId) return;
@@ -212,6 +204,12 @@ export function createAnchor(path: string, busyTimeoutMs: number): void {
       connection.exec(schema);
     });
   });
+}
+
+/** Opens the anchor to read it, for a command or a start. Undefined if there is no file. Throws as `SqliteAnchor.open`. */
+export function readAnchor(path: string, openConnection: OpenConnection = openReal): SqliteAnchor | undefined {
+  if (!existsSync(path)) return undefined;
+  return SqliteAnchor.open({ path, readOnly: true, busyTimeoutMs: commandBusyTimeoutMs }, openConnection);
 }
 
 /** Opens the anchor to write to it, and creates its file if it is missing. Throws as `createAnchor` and `SqliteAnchor.open`. */
@@ -223,13 +221,14 @@ export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
 /** Makes the file refuse every write, or ends this. A store that was never served has none. */
 export function sealAnchor(path: string, isOn: boolean): void {
   if (!existsSync(path)) return;
-  withAnchorFile({ ...anchorConnection, path, busyTimeoutMs: 10_000, durability: "machine" }, (connection) =>
+  naming(path, () => {
+    using connection = openReal({ path, readOnly: false, busyTimeoutMs: commandBusyTimeoutMs });
     inTransaction(connection, () => {
       const found = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").iterate();
       const tables = [...found].map(({ name }) => name as string);
       for (const text of sealing[isOn ? "seal" : "unseal"](tables)) connection.exec(text);
-    }),
-  );
+    });
+  });
 }
 
 function anchoredOf(row: Record<string, unknown>): LogState {

@@ -33,8 +33,15 @@ export interface ConnectionOptions {
   readonly durability?: "machine" | "process";
 }
 
+export type OpenConnection = (options: ConnectionOptions) => SqliteConnection;
+
 /** Opens a connection. Throws if the file is missing, not a regular file, not a database, or locked for too long. */
-export function openConnection({ path, readOnly, busyTimeoutMs, durability }: ConnectionOptions): SqliteConnection {
+export function openConnection({
+  path,
+  readOnly,
+  busyTimeoutMs,
+  durability,
+}: ConnectionOptions): SqliteConnection & Disposable {
   requireRegularFile(path);
   const url = pathToFileURL(path);
   url.searchParams.set("mode", readOnly ? "ro" : "rw");

@@ -1,5 +1,4 @@
 /** A whole store, row by row, for commands beside a running service. Read-only. */
-import { existsSync } from "node:fs";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type {
   Companions,
@@ -11,7 +10,7 @@ import type {
 import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { rangeOfBlock } from "../../ledger/search/search-index.ts";
-import { SqliteAnchor } from "../files/anchor.ts";
+import { readAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
 import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
@@ -45,9 +44,6 @@ const signingKeys: Statement = {
 
 /** Entries in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
-
-/** How long to wait for another process that writes to the anchor. */
-const anchorBusyTimeoutMs = 10_000;
 
 export interface ArchiveSource extends Pick<Database, "query" | "toError" | "close"> {
   /** Path of the anchor; undefined if there is none. */
@@ -103,13 +99,11 @@ export function archiveOver(source: ArchiveSource) {
    */
   async function anchorProblems(): Promise<readonly AnchorFinding[]> {
     if (anchorPath === undefined) return [];
-    if (!existsSync(anchorPath))
-      return isAnchored ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
-    return withAnchor(anchorPath, (anchor) => {
-      const logs = anchor.all();
-      const noted = { storeId: () => anchor.storeId(), all: () => logs };
-      return source.withNewest((queries) => findAnchorProblems(queries, noted, anchorPath));
-    });
+    using anchor = readAnchor(anchorPath);
+    if (anchor === undefined) return isAnchored ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
+    const logs = anchor.all();
+    const noted = { storeId: () => anchor.storeId(), all: () => logs };
+    return await source.withNewest((queries) => findAnchorProblems(queries, noted, anchorPath));
   }
 
   /** Returns the newest state, up to this one, that may be signed: what lies beyond the anchor was not answered yet. */
@@ -118,14 +112,12 @@ export function archiveOver(source: ArchiveSource) {
     const problems = await anchorProblems();
     const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
     if (own !== undefined) return { problem: own.message };
-    if (anchorPath === undefined || !existsSync(anchorPath)) return { head };
-    return withAnchor(anchorPath, async (anchor) => {
-      if (anchor.storeId() === undefined) return { head };
-      const anchored = anchor.find(head.tenantId);
-      if (anchored === undefined) return { problem: `the anchor does not know log ${head.origin} yet: try again` };
-      const { size, root } = anchored;
-      return { head: size < head.size ? { ...head, size, root } : head };
-    });
+    using anchor = anchorPath === undefined ? undefined : readAnchor(anchorPath);
+    if (anchor?.storeId() === undefined) return { head };
+    const anchored = anchor.find(head.tenantId);
+    if (anchored === undefined) return { problem: `the anchor does not know log ${head.origin} yet: try again` };
+    const { size, root } = anchored;
+    return { head: size < head.size ? { ...head, size, root } : head };
   }
 
   const others = {
@@ -161,23 +153,15 @@ export function archiveOver(source: ArchiveSource) {
     /** Shows what `RecordsAdministration.erase` would do. */
     previewErasure: (tenantId: TenantId, recordIds: readonly RecordId[]) => previewErasure(source, tenantId, recordIds),
   };
-  const archive: StoreArchive & typeof others = {
+  const archive: StoreArchive & typeof others & AsyncDisposable = {
     ...reader,
     ...throughAll(others, (work) => translated(source, work)),
     entries: (head, first, end, openings) =>
       entriesBy(openings === "stored" ? walkFrom : entriesFrom, head, first, end),
     close: () => source.close(),
+    [Symbol.asyncDispose]: () => source.close(),
   };
   return archive;
-}
-
-async function withAnchor<Result>(path: string, use: (anchor: SqliteAnchor) => Promise<Result>): Promise<Result> {
-  const anchor = SqliteAnchor.open({ path, readOnly: true, busyTimeoutMs: anchorBusyTimeoutMs });
-  try {
-    return await use(anchor);
-  } finally {
-    anchor.close();
-  }
 }
 
 const rowsAfter: Statement = {

@@ -1,5 +1,4 @@
 /** Makes a new anchor for a store that lost its own. The operator states that the store is the newest. */
-import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
@@ -7,7 +6,7 @@ import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { adoptionRecord } from "../../ledger/record/operator-records.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { openAnchor, SqliteAnchor } from "../files/anchor.ts";
+import { openAnchor, readAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { appendBatches } from "../sql/appending.ts";
@@ -32,17 +31,13 @@ const busyTimeoutMs = 10_000;
  * start created, and that belongs to no store, counts as lost.
  */
 export function anchorIsThere(path: string, anchorPath: string): string | undefined {
-  if (!existsSync(anchorPath)) return undefined;
-  const anchor = SqliteAnchor.open({ path: anchorPath, readOnly: true, busyTimeoutMs });
-  try {
-    const storeId = anchor.storeId();
-    if (storeId === undefined) return undefined;
-    return storeId === storeIdOf(path)
-      ? `${anchorPath} is the anchor of this store: it is never replaced, whatever it says`
-      : `${anchorPath} is the anchor of another store: move it away, or set SVC_ANCHOR to the place of this one's`;
-  } finally {
-    anchor.close();
-  }
+  using anchor = readAnchor(anchorPath);
+  const storeId = anchor?.storeId();
+  if (storeId === undefined) return undefined;
+  using connection = openConnection({ path, readOnly: true, busyTimeoutMs });
+  return storeId === readStoreId(connection)
+    ? `${anchorPath} is the anchor of this store: it is never replaced, whatever it says`
+    : `${anchorPath} is the anchor of another store: move it away, or set SVC_ANCHOR to the place of this one's`;
 }
 
 /**
@@ -51,27 +46,19 @@ export function anchorIsThere(path: string, anchorPath: string): string | undefi
  */
 export async function adoptAnchor(options: AdoptionOptions, audited: readonly LogState[]): Promise<void> {
   const { path, anchorPath } = options;
-  const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
-  try {
-    const queries = new SqliteQueries(connection);
-    requireSchema(connection, path);
-    requireUnsealed(connection, path);
-    const anchor = openAnchor(anchorPath, busyTimeoutMs);
-    try {
-      if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
-      await transactOn(connection, async () => {
-        await requireUnchanged(queries, audited);
-        await recordAdoption(queries, anchor, options, audited);
-      });
-      // A crash before this leaves leaves without an anchor: the operator repeats the command.
-      anchor.adopt(readStoreId(connection), await heads(queries));
-      noteErasures(connection, anchor);
-    } finally {
-      anchor.close();
-    }
-  } finally {
-    connection.close();
-  }
+  using connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  const queries = new SqliteQueries(connection);
+  requireSchema(connection, path);
+  requireUnsealed(connection, path);
+  using anchor = openAnchor(anchorPath, busyTimeoutMs);
+  if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
+  await transactOn(connection, async () => {
+    await requireUnchanged(queries, audited);
+    await recordAdoption(queries, anchor, options, audited);
+  });
+  // A crash before this leaves leaves without an anchor: the operator repeats the command.
+  anchor.adopt(readStoreId(connection), await heads(queries));
+  noteErasures(connection, anchor);
 }
 
 async function recordAdoption(
@@ -94,13 +81,4 @@ async function requireUnchanged(queries: SqliteQueries, audited: readonly LogSta
     audited.some((log) => log.tenantId === tenantId && log.size === size && sameHash(log.root, root));
   if (logs.length !== audited.length || !logs.every(isSame))
     throw new IncompatibleStoreError("The store was written to meanwhile: stop the service, and try again.");
-}
-
-function storeIdOf(path: string): string {
-  const connection = openConnection({ path, readOnly: true, busyTimeoutMs });
-  try {
-    return readStoreId(connection);
-  } finally {
-    connection.close();
-  }
 }

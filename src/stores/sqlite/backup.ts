@@ -11,6 +11,7 @@ import {
   statSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { messageOf } from "../../base/errors.ts";
 import { isFileError, syncDirectory } from "../../files/file-system.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
 import { BackupTargetError, IncompatibleStoreError } from "../files/errors.ts";
@@ -80,7 +81,7 @@ function createPrivate(path: string): number {
 }
 
 function copy(path: string, partial: string): void {
-  const connection = openConnection({ path, readOnly: true, busyTimeoutMs });
+  using connection = openConnection({ path, readOnly: true, busyTimeoutMs });
   try {
     requireSchema(connection, path);
     requireUnsealed(connection, path);
@@ -88,21 +89,15 @@ function copy(path: string, partial: string): void {
   } catch (error) {
     if (error instanceof IncompatibleStoreError) throw error;
     throw new Error(`${path} cannot be copied to ${partial}: ${messageOf(error)}`, { cause: error });
-  } finally {
-    connection.close();
   }
 }
 
 /** Reads the copy's logs. Throws if SQLite finds it damaged, as the source then is. */
 async function examine(partial: string): Promise<Pick<Backup, "storeId" | "logs">> {
-  const connection = openConnection({ path: partial, readOnly: true, busyTimeoutMs });
-  try {
-    const found = connection.prepare("PRAGMA quick_check(1)").get()?.quick_check;
-    if (found !== "ok") throw new Error(`the copy is damaged: ${String(found)}`);
-    return { storeId: readStoreId(connection), logs: await heads(new SqliteQueries(connection)) };
-  } finally {
-    connection.close();
-  }
+  using connection = openConnection({ path: partial, readOnly: true, busyTimeoutMs });
+  const found = connection.prepare("PRAGMA quick_check(1)").get()?.quick_check;
+  if (found !== "ok") throw new Error(`the copy is damaged: ${String(found)}`);
+  return { storeId: readStoreId(connection), logs: await heads(new SqliteQueries(connection)) };
 }
 
 function sync(path: string): void {
@@ -119,8 +114,4 @@ function name(partial: string, target: string): void {
   linkSync(partial, target);
   rmSync(partial);
   syncDirectory(dirname(target));
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,6 @@
 /** Brings a database file to this program's schema. */
 import type { RandomFill } from "../../base/ids.ts";
-import { openConnection, type SqliteConnection } from "../files/connection.ts";
+import { inTransaction, openConnection, type SqliteConnection } from "../files/connection.ts";
 import { createDatabaseFile } from "../files/database-file.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { copyState, requireServable, toCopyState } from "../sql/copy-state.ts";
@@ -28,22 +28,18 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
   createDatabaseFile(options.path);
   requireOwnLog(options.path);
   // Before the first write: opening for writing changes the journal mode, even of another program's file.
-  const looking = openConnection({ ...options, readOnly: true });
-  try {
-    if (readVersion(looking, options) > 0) requireUnsealed(looking, options.path);
-  } finally {
-    looking.close();
-  }
-  const connection = openConnection({ ...options, readOnly: false });
-  try {
-    connection.exec("BEGIN IMMEDIATE");
+  const requireOwn = (connection: SqliteConnection) => {
     if (readVersion(connection, options) > 0) requireUnsealed(connection, options.path);
-    const applied = applyMissing(connection, options);
-    connection.exec("COMMIT");
-    return applied;
-  } finally {
-    connection.close(); // rolls back what was not committed
+  };
+  {
+    using looking = openConnection({ ...options, readOnly: true });
+    requireOwn(looking);
   }
+  using connection = openConnection({ ...options, readOnly: false });
+  return inTransaction(connection, () => {
+    requireOwn(connection);
+    return applyMissing(connection, options);
+  });
 }
 
 /** Throws `IncompatibleStoreError` if the file does not have exactly this program's schema. */

@@ -1,13 +1,10 @@
 /** Erasures that the anchor notes, and how readers are kept from erased records. */
-import { existsSync } from "node:fs";
 import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
-import { SqliteAnchor } from "../files/anchor.ts";
-import { openConnection, readStoreId, type SqliteConnection } from "../files/connection.ts";
+import { readAnchor, type SqliteAnchor } from "../files/anchor.ts";
+import { type OpenConnection, openConnection, readStoreId, type SqliteConnection } from "../files/connection.ts";
 import type { Statement } from "../sql/queries.ts";
 import { readLeaf } from "../sql/stored-record.ts";
-
-const busyTimeoutMs = 10_000;
 
 /**
  * Reads the anchor's notes; none if the anchor is missing, or another store's. Throws an SQLite error if the file
@@ -17,15 +14,10 @@ const busyTimeoutMs = 10_000;
 export function readNotedErasures(
   connection: SqliteConnection,
   anchorPath: string,
-  open = openConnection,
+  open: OpenConnection = openConnection,
 ): readonly NotedErasure[] {
-  if (!existsSync(anchorPath)) return [];
-  const anchor = SqliteAnchor.open({ path: anchorPath, readOnly: true, busyTimeoutMs }, open);
-  try {
-    return anchor.storeId() === readStoreId(connection) ? anchor.erasures() : [];
-  } finally {
-    anchor.close();
-  }
+  using anchor = readAnchor(anchorPath, open);
+  return anchor?.storeId() === readStoreId(connection) ? anchor.erasures() : [];
 }
 
 /** Adds the store's erasures to the anchor. */

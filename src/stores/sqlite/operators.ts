@@ -2,6 +2,7 @@
 import { existsSync, statSync } from "node:fs";
 import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
 import {
+  type OpenConnection,
   openConnection as openReal,
   passiveCheckpoint,
   readStoreId,
@@ -39,12 +40,8 @@ export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" 
       query: (statement, values) => queries.query(statement, values),
       notedErasures: () => readNotedErasures(connection, anchorPath),
       async withNewest(look) {
-        const newest = openReal(options);
-        try {
-          return await look(new SqliteQueries(newest));
-        } finally {
-          newest.close();
-        }
+        using newest = openReal(options);
+        return await look(new SqliteQueries(newest));
       },
       toError: toReported,
       close: async () => connection.close(),
@@ -65,7 +62,7 @@ const maxWaitMs = 100;
 export function openSqliteDatabase(
   { path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">,
   purpose: Purpose = "upkeep",
-  openConnection = openReal,
+  openConnection: OpenConnection = openReal,
 ): StoreDatabase {
   return opened(openConnection({ path, readOnly: false, busyTimeoutMs }), (connection) => {
     requireSchema(connection, path);

@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import { originPrefixProblem } from "../../ledger/tlog/log-name.ts";
-import { openAnchor, SqliteAnchor } from "../files/anchor.ts";
+import { openAnchor, readAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
 import { requireSafeBlocks } from "../files/database-file.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
@@ -48,47 +48,35 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
   requireAnchoredStore(options);
   for (const each of [path, anchorPath]) requireSafeBlocks(each);
   migrateSqlite(options);
-  const anchor = openAnchor(anchorPath, busyTimeoutMs);
-  try {
-    const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
-    try {
-      const queries = new SqliteQueries(connection);
-      const keys = await transactOn(connection, async () => {
-        // Again, under the lock: a copy to this store may have begun meanwhile.
-        requireUnsealed(connection, path);
-        await checkOwnAnchor(queries, anchor, anchorPath);
-        await checkOrigins(queries, options.originPrefix);
-        await checkTimes(queries, options.clock.now());
-        const keys = await admitKeys(queries, { ...options, anchor });
-        await handOverLogs(queries, anchor, options, keys);
-        return keys;
-      });
-      // A rotation has moved the heads.
-      anchor.advance(await heads(queries));
-      const undone = await findUndone(queries, anchor.erasures());
-      noteErasures(connection, anchor);
-      return { keys, undone, storeId: readStoreId(connection) };
-    } finally {
-      connection.close();
-    }
-  } finally {
-    anchor.close();
-  }
+  using anchor = openAnchor(anchorPath, busyTimeoutMs);
+  using connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  const queries = new SqliteQueries(connection);
+  const keys = await transactOn(connection, async () => {
+    // Again, under the lock: a copy to this store may have begun meanwhile.
+    requireUnsealed(connection, path);
+    await checkOwnAnchor(queries, anchor, anchorPath);
+    await checkOrigins(queries, options.originPrefix);
+    await checkTimes(queries, options.clock.now());
+    const keys = await admitKeys(queries, { ...options, anchor });
+    await handOverLogs(queries, anchor, options, keys);
+    return keys;
+  });
+  // A rotation has moved the heads.
+  anchor.advance(await heads(queries));
+  const undone = await findUndone(queries, anchor.erasures());
+  noteErasures(connection, anchor);
+  return { keys, undone, storeId: readStoreId(connection) };
 }
 
 /** A missing store is not replaced by an empty one if its anchor notes logs. */
-function requireAnchoredStore({ path, anchorPath, busyTimeoutMs }: PrepareOptions): void {
-  if (existsSync(path) || !existsSync(anchorPath)) return;
-  const anchor = SqliteAnchor.open({ path: anchorPath, busyTimeoutMs, readOnly: true });
-  try {
-    if (anchor.storeId() === undefined) return;
-    throw new IncompatibleStoreError(
-      `${path} is missing, and its anchor ${anchorPath} is there: put the newest store back. Where there is none any ` +
-        "more, start with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
-    );
-  } finally {
-    anchor.close();
-  }
+function requireAnchoredStore({ path, anchorPath }: PrepareOptions): void {
+  if (existsSync(path)) return;
+  using anchor = readAnchor(anchorPath);
+  if (anchor?.storeId() === undefined) return;
+  throw new IncompatibleStoreError(
+    `${path} is missing, and its anchor ${anchorPath} is there: put the newest store back. Where there is none any ` +
+      "more, start with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
+  );
 }
 
 /** A store that had an anchor is not served without it. */

@@ -437,6 +437,22 @@ describe("a copy back", () => {
     await (await openBack()).ledger.close();
   });
 
+  test("goes back while the handover of its logs to a newer key is pending", async () => {
+    await fill();
+    await copy();
+    const [current, ...retiring] = readKeyFile(keyPath()) ?? [];
+    if (current === undefined) throw new Error("no key");
+    const next = signingKeyOf(random(new Uint8Array(32)));
+    replaceKeyFile(keyPath(), [next, current, ...retiring]);
+    // As a gateway leaves the database that ends after it has noted a key, before it hands over a log.
+    const hex = Buffer.from(next.publicKey).toString("hex");
+    await target.query(`INSERT INTO signing_keys SELECT max(position) + 1, '\\x${hex}' FROM signing_keys`);
+    expect(await copyBack()).toMatchObject({ wasFinished: false });
+    await (await openBack()).ledger.close();
+    const positions = back.query("SELECT DISTINCT key_position FROM log_heads").map(({ key_position }) => key_position);
+    expect(positions).toEqual([2]);
+  });
+
   test("to a store that a service has started on is refused", async () => {
     await fillLittle();
     await copy();

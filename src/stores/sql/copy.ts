@@ -2,7 +2,6 @@
  * Moves a store to an empty one, which continues its logs. The source is sealed first; the target is not served until
  * everything has arrived and every log was audited there. An interrupted copy can be run again.
  */
-import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { auditLog, rotationProblem } from "../../ledger/audit/audit.ts";
@@ -17,7 +16,7 @@ import { readStoreId } from "./anchoring.ts";
 import type { OperatorArchive } from "./archive.ts";
 import type { StoreDatabase } from "./backend.ts";
 import { readCopyState, requireServable } from "./copy-state.ts";
-import type { Queries, Row, Statement, Transaction, Value } from "./queries.ts";
+import type { Queries, Statement, Transaction, Value } from "./queries.ts";
 import { copiedTables, type Table } from "./tables.ts";
 
 export interface CopyOptions {
@@ -82,10 +81,8 @@ export async function copyStore(options: CopyOptions): Promise<CopiedStore | Cop
   await seal(source, found.targetStoreId, attempt);
   await begin(target, await readStoreId(source), attempt);
   for (const table of copiedTables) await copyTable(table, copying);
-  await held(target, attempt, (transaction) => run(transaction, target.completion));
-  const logs = await withArchive(source, (archive) => archive.logs());
-  const sealed = (await withArchive(source, anchorProblems)).map((problem) => `source: ${problem}`);
-  const problems = [...sealed, ...(await targetProblems(logs, copying))];
+  await held(copying, (transaction) => run(transaction, target.completion));
+  const { logs, problems } = await auditTarget(copying);
   if (problems.length > 0) return { problems };
   // In this order: a seal that is not final proves that the target was never served.
   if ((await source.transact((transaction) => transaction.query(finishSeal, [attempt]))).count !== 1)
@@ -104,7 +101,7 @@ export async function previewCopy(options: CopyOptions): Promise<CopiedStore | C
   if (from?.isFinal === true && isOfBoth && to === undefined) return { targetStoreId, logs: [], wasFinished: true };
   if (from?.part === "target" || (from?.isFinal === true && !isOfBoth)) requireServable(from, source.name);
   await requireEmpty(target, target.name);
-  const { logs, problems } = await withArchive(source, (archive) => auditSource(archive, options));
+  const { logs, problems } = await auditSource(options);
   return problems.length > 0 ? { problems } : { targetStoreId, logs, wasFinished: false };
 }
 
@@ -139,7 +136,7 @@ async function seal(source: StoreDatabase, targetStoreId: string, attempt: strin
     if (state?.isFinal === true && state.otherStoreId !== targetStoreId) requireServable(state, source.name);
     await transaction.query(take, ["source", targetStoreId, attempt]);
   });
-  if (source.anchorPath !== undefined && existsSync(source.anchorPath)) sealAnchor(source.anchorPath, true);
+  if (source.anchorPath !== undefined) sealAnchor(source.anchorPath, true);
 }
 
 /** Marks the target, so that no gateway starts on it, and removes the rows of an interrupted copy: they were never served. */
@@ -166,11 +163,7 @@ async function requireEmpty(target: Queries, name: string): Promise<void> {
 }
 
 /** Works on the target, durably. Rejects with `IncompatibleStoreError` if another copy to it has begun. */
-function held(
-  target: StoreDatabase,
-  attempt: string,
-  work: (transaction: Transaction) => Promise<void>,
-): Promise<void> {
+function held({ target, attempt }: Copying, work: (transaction: Transaction) => Promise<void>): Promise<void> {
   return target.transact(async (transaction) => {
     if ((await transaction.query(hold, [attempt])).count !== 1) throw anotherCopy();
     await work(transaction);
@@ -180,7 +173,8 @@ function held(
 /** Rows in memory at a time: 1 MiB each at most. */
 const rowsEach = 256;
 
-async function copyTable(table: Table, { source, target, attempt, nowMs, onProgress = () => {} }: Copying) {
+async function copyTable(table: Table, copying: Copying): Promise<void> {
+  const { source, target, nowMs, onProgress } = copying;
   const columns = Object.keys(table.columns);
   // An opening is found by its entry, since the two databases order its key differently.
   const [from, key] =
@@ -188,39 +182,41 @@ async function copyTable(table: Table, { source, target, attempt, nowMs, onProgr
       ? ["entries JOIN openings USING (tenant_id, record_id)", ["tenant_id", "leaf_index"]]
       : [table.name, table.key];
   const selected = [...new Set([...columns, ...key])].join(", ");
-  const page = (...conditions: readonly string[]) =>
+  const page = (isAfter: string) =>
     statement(
-      `SELECT ${selected} FROM ${from} ${where(...conditions, ...unexpired(table, nowMs))}
+      `SELECT ${selected} FROM ${from} WHERE ${isCopied(table, nowMs)} AND ${isAfter}
         ORDER BY ${key.join(", ")} LIMIT ${rowsEach}`,
     );
-  const [first, next] = [page(), page(`(${key.join(", ")}) > (${key.map((_, at) => `$${at + 1}`).join(", ")})`)];
-  let last: Row | undefined;
+  const next = page(`(${key.join(", ")}) > (${key.map((_, at) => `$${at + 1}`).join(", ")})`);
+  let asked: [Statement, readonly unknown[]] = [page("true"), []];
   for (let copied = 0; ; ) {
-    const { rows } = await source.query(
-      last === undefined ? first : next,
-      last === undefined ? [] : key.map((name) => last?.[name]),
-    );
-    if (rows.length === 0) return;
-    last = rows.at(-1);
+    const { rows } = await source.query(...asked);
+    const last = rows.at(-1);
+    if (last === undefined) return;
     copied += rows.length;
-    onProgress(`copying ${table.name}: ${copied} rows`);
+    onProgress?.(`copying ${table.name}: ${copied} rows`);
     const values = rows.map((row) => columns.map((column) => row[column] as Value));
-    await held(target, attempt, (transaction) => target.insert(transaction, table, values));
+    await held(copying, (transaction) => target.insert(transaction, table, values));
+    asked = [next, key.map((name) => last[name])];
   }
 }
 
-async function auditSource(archive: OperatorArchive, { keyPath, onProgress = () => {} }: CopyOptions) {
-  const logs = await archive.logs();
+/** Condition of the rows that have not expired. */
+function isCopied({ expiry }: Table, nowMs: number): string {
+  return expiry === undefined ? "true" : `${expiry} > ${nowMs}`;
+}
+
+async function auditSource(options: CopyOptions) {
+  await using archive = await options.source.openArchive();
   const problems = [
     // The copy would include them.
     ...describeUndone(await archive.undoneErasures()),
-    ...(await anchorProblems(archive)),
+    ...(await archive.anchorProblems()).map(({ message }) => message),
     ...describeOrphans(await archive.orphanRows()),
-  ];
-  for (const head of logs)
-    problems.push(...(await auditProblems(archive, head, (text) => onProgress(`auditing the source: ${text}`))));
-  const newest = (await archive.signingKeys()).at(-1);
-  return { logs, problems: [...keyProblems(keyPath, newest), ...problems.map((problem) => `source: ${problem}`)] };
+  ].map((problem) => `source: ${problem}`);
+  const logs = await archive.logs();
+  const keys = keyProblems(options.keyPath, (await archive.signingKeys()).at(-1));
+  return { logs, problems: [...keys, ...problems, ...(await auditLogs(archive, "source", options))] };
 }
 
 /** The target will be served with the key of the settings, which must be the signing key. */
@@ -232,66 +228,42 @@ function keyProblems(keyPath: string, newest: Uint8Array | undefined): readonly 
   return sameHash(current.publicKey, newest) ? [] : [`${keyPath} is not the key that signs the logs of the source`];
 }
 
-async function anchorProblems(archive: OperatorArchive): Promise<readonly string[]> {
-  return (await archive.anchorProblems()).map(({ message }) => message);
-}
-
-async function auditProblems(archive: OperatorArchive, head: LogState, onLeaves: (text: string) => void) {
-  const audit = await auditLog(archive, head, {
-    onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
-  });
-  const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys());
-  return problem === undefined ? [] : [`${head.origin}: ${problem.message}`];
-}
-
-/** Lists every difference between the target and the sealed source. */
-async function targetProblems(logs: readonly LogState[], { source, target, nowMs, onProgress = () => {} }: Copying) {
+async function auditLogs(archive: OperatorArchive, end: "source" | "target", { onProgress }: CopyOptions) {
   const problems: string[] = [];
-  for (const table of copiedTables) {
-    const count = (...conditions: readonly string[]) =>
-      statement(`SELECT count(*) AS count FROM ${table.name} ${where(...conditions)}`);
-    const [expected, arrived] = [
-      await source.query(count(...unexpired(table, nowMs)), []),
-      await target.query(count(), []),
-    ];
-    const [rows, of] = [arrived.rows[0]?.count, expected.rows[0]?.count];
-    if (rows !== of) problems.push(`${table.name} has ${rows} rows of ${of}`);
+  for (const head of await archive.logs()) {
+    const audit = await auditLog(archive, head, {
+      onProgress: (leaves) => onProgress?.(`auditing the ${end}: ${head.origin}, ${leaves} of ${head.size}`),
+    });
+    const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys(head));
+    if (problem !== undefined) problems.push(`${end}: ${head.origin}: ${problem.message}`);
   }
-  return withArchive(target, async (archive) => {
-    const heads = new Map((await archive.logs()).map((head) => [head.tenantId, head]));
-    for (const head of logs) {
-      const there = heads.get(head.tenantId);
-      const isSame = there?.origin === head.origin && there.size === head.size && sameHash(there.root, head.root);
-      if (!isSame) problems.push(`${head.origin} is not what it was`);
-      const show = (text: string) => onProgress(`auditing the target: ${text}`);
-      if (there !== undefined) problems.push(...(await auditProblems(archive, there, show)));
-    }
-    return problems.map((problem) => `target: ${problem}`);
-  });
+  return problems;
 }
 
-async function withArchive<Result>(
-  end: StoreDatabase,
-  look: (archive: OperatorArchive) => Promise<Result>,
-): Promise<Result> {
-  const archive = await end.openArchive();
-  try {
-    return await look(archive);
-  } finally {
-    await archive.close();
+/** Lists every difference between the target and the sealed source, whose logs it returns. */
+async function auditTarget(copying: Copying) {
+  const { source, target, nowMs } = copying;
+  await using sealed = await source.openArchive();
+  const logs = await sealed.logs();
+  const problems = (await sealed.anchorProblems()).map(({ message }) => `source: ${message}`);
+  for (const table of copiedTables) {
+    const count = async (end: StoreDatabase, isCounted: string) =>
+      (await end.query(statement(`SELECT count(*) AS count FROM ${table.name} WHERE ${isCounted}`), [])).rows[0]?.count;
+    const [of, rows] = [await count(source, isCopied(table, nowMs)), await count(target, "true")];
+    if (rows !== of) problems.push(`target: ${table.name} has ${rows} rows of ${of}`);
   }
+  await using archive = await target.openArchive();
+  const heads = new Map((await archive.logs()).map((head) => [head.tenantId, head]));
+  for (const { tenantId, origin, size, root } of logs) {
+    const there = heads.get(tenantId);
+    if (there?.origin !== origin || there.size !== size || !sameHash(there.root, root))
+      problems.push(`target: ${origin} is not what it was`);
+  }
+  return { logs, problems: [...problems, ...(await auditLogs(archive, "target", copying))] };
 }
 
 async function run(transaction: Transaction, texts: readonly string[]): Promise<void> {
   for (const text of texts) await transaction.query(statement(text), []);
-}
-
-function unexpired({ expiry }: Table, nowMs: number): readonly string[] {
-  return expiry === undefined ? [] : [`${expiry} > ${nowMs}`];
-}
-
-function where(...conditions: readonly string[]): string {
-  return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
 }
 
 const anotherCopy = () => new IncompatibleStoreError("Another copy to the same store has begun: this one ends.");

@@ -66,8 +66,8 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sql/log-tools.ts": [
       ["forget the anchor after an append", "this.anchor?.advance(logs);", ";"],
     ],
-    "ledger/ports/anchor.ts": [
-      ["never compare with the anchor", "if (anchored === undefined) return undefined;", "if (anchored !== log) return undefined;"],
+    "stores/sql/anchoring.ts": [
+      ["never compare with the anchor", "if (anchored === undefined) return;", "if (anchored !== log) return;"],
     ],
     "ledger/witness/quorum.ts": [
       ["count one witness less", "let missing = this.#context.quorum;", "let missing = this.#context.quorum - 1;"],

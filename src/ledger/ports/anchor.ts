@@ -9,27 +9,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
 import type { Checkpoint } from "../tlog/checkpoint.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
-import { type Hash, sameHash } from "../tlog/tree.ts";
 import type { LedgerStore, LogState } from "./store.ts";
-
-/** Current state of the store. */
-export interface StoreState {
-  /** Undefined if the tenant has no log. */
-  readonly log: Pick<LogState, "origin" | "size" | "root"> | undefined;
-  /** Root over the log's first leaves, from the stored tiles. May throw if they are damaged. */
-  rootAt(size: number): Hash;
-}
-
-/** Returns the contradiction between log and anchor, for the operator; undefined if there is none. */
-export function anchorProblem(anchored: LogState | undefined, { log, rootAt }: StoreState): string | undefined {
-  if (anchored === undefined) return undefined;
-  if (log === undefined) return `log ${anchored.origin} with ${anchored.size} leaves is missing from the store`;
-  if (log.origin !== anchored.origin) return `log ${anchored.origin} was replaced by ${log.origin}`;
-  if (log.size < anchored.size)
-    return `log ${log.origin} has ${log.size} leaves, and had ${anchored.size}: the store is an older copy`;
-  const root = log.size === anchored.size ? log.root : rootAt(anchored.size);
-  return sameHash(root, anchored.root) ? undefined : `log ${log.origin} was rewritten before leaf ${anchored.size}`;
-}
 
 /** An anchor outside the store that is reached over the network and that replicas may share: witnesses. */
 export interface SharedAnchor {

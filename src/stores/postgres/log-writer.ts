@@ -12,7 +12,8 @@ import {
   UnstorableError,
 } from "../../ledger/ports/store.ts";
 import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
-import { requireMissing } from "../sql/anchoring.ts";
+import { emptyRoot } from "../../ledger/tlog/tree.ts";
+import { requireSound } from "../sql/anchoring.ts";
 import {
   type Appended,
   appendBatches,
@@ -130,7 +131,7 @@ export class LogWriter {
       );
       const isMissing = isApart && appended.outcomes.size === 0 && first.records.length > 0;
       if (!isMissing) return appended;
-      requireMissing(anchored);
+      requireSound(anchored, undefined, () => emptyRoot);
       return this.#open(first);
     };
     try {

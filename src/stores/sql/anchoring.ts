@@ -1,9 +1,8 @@
 /** Compares a store with its anchor. */
 import type { TenantId } from "../../base/ids.ts";
-import { anchorProblem } from "../../ledger/ports/anchor.ts";
 import { type LogState, UnsoundLogError } from "../../ledger/ports/store.ts";
 import { MissingTileError } from "../../ledger/tlog/tile-nodes.ts";
-import type { Hash } from "../../ledger/tlog/tree.ts";
+import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { headOfTenant, readTree } from "./log-rows.ts";
 import type { Queries, Statement } from "./queries.ts";
@@ -37,29 +36,20 @@ export async function findAnchorProblems(
     return [{ tenantId: undefined, message: `${path} is the anchor of another store` }];
   const findings: AnchorFinding[] = [];
   for (const log of anchor.all()) {
-    const message = await problemOf(queries, log);
+    const message = await problemOf(queries, await headOfTenant(queries, log.tenantId), log);
     if (message !== undefined) findings.push({ tenantId: log.tenantId, message });
   }
   return findings;
 }
 
-/** A missing tile is a problem of the log; an unreadable store rejects instead. */
-async function problemOf(queries: Queries, anchored: LogState): Promise<string | undefined> {
-  const { tenantId } = anchored;
-  const log = await headOfTenant(queries, tenantId);
-  const rootAt = await rootOfAnchored(queries, tenantId, log, anchored);
-  return orMessage(() => anchorProblem(anchored, { log, rootAt }));
-}
-
 /** Rejects with `UnsoundLogError` if the log contradicts its anchor. */
 export async function refuseUnsound(
   queries: Queries,
-  tenantId: TenantId,
   log: LogState | undefined,
   anchored: LogState | undefined,
 ): Promise<void> {
-  if (anchored === undefined) return;
-  requireSound(anchored, log, await rootOfAnchored(queries, tenantId, log, anchored));
+  const problem = anchored && (await problemOf(queries, log, anchored));
+  if (problem !== undefined) throw new UnsoundLogError(problem);
 }
 
 /** Throws `UnsoundLogError` if the log contradicts its anchor. */
@@ -68,32 +58,35 @@ export function requireSound(
   log: LogState | undefined,
   rootAt: (size: number) => Hash,
 ): void {
-  const problem = orMessage(() => anchorProblem(anchored, { log, rootAt }));
+  if (anchored === undefined) return;
+  const problem = anchorProblem(anchored, log, rootAt);
   if (problem !== undefined) throw new UnsoundLogError(problem);
 }
 
-/** Throws `UnsoundLogError` if a log that is not there was anchored. */
-export function requireMissing(anchored: LogState | undefined): void {
-  requireSound(anchored, undefined, () => new Uint8Array());
+/** As `anchorProblem`. The root at the anchored size is read from tiles if the log has grown since. */
+async function problemOf(queries: Queries, log: LogState | undefined, anchored: LogState): Promise<string | undefined> {
+  const isGrown = log !== undefined && anchored.size < log.size;
+  const tree = isGrown ? await readTree(queries, anchored.tenantId, anchored.size) : undefined;
+  return anchorProblem(anchored, log, () => tree?.root() as Hash);
 }
 
-/** Returns the root at the anchored size, read from tiles if the log has grown since. */
-async function rootOfAnchored(
-  queries: Queries,
-  tenantId: TenantId,
+/**
+ * Returns the contradiction between a log and its anchor, for the operator; undefined if there is none. A missing tile
+ * is a problem of the log.
+ */
+function anchorProblem(
+  { origin, size, root }: LogState,
   log: LogState | undefined,
-  { size }: LogState,
-): Promise<() => Hash> {
-  const tree = log !== undefined && size < log.size ? await readTree(queries, tenantId, size) : undefined;
-  return () => tree?.root() as Hash;
-}
-
-/** A root that cannot be computed is a problem of the log. */
-function orMessage(find: () => string | undefined): string | undefined {
+  rootAt: (size: number) => Hash,
+): string | undefined {
+  if (log === undefined) return `log ${origin} with ${size} leaves is missing from the store`;
+  if (log.origin !== origin) return `log ${origin} was replaced by ${log.origin}`;
+  if (log.size < size) return `log ${origin} has ${log.size} leaves, and had ${size}: the store is an older copy`;
   try {
-    return find();
+    if (sameHash(log.size === size ? log.root : rootAt(size), root)) return undefined;
   } catch (error) {
     if (error instanceof MissingTileError) return error.message;
     throw error;
   }
+  return `log ${origin} was rewritten before leaf ${size}`;
 }

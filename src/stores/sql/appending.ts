@@ -16,19 +16,21 @@ import {
   type TenantBatch,
   UnstorableError,
 } from "../../ledger/ports/store.ts";
+import { committedRecords } from "../../ledger/record/committed-record.ts";
 import { rotationRecord } from "../../ledger/record/operator-records.ts";
+import { indexedRecords } from "../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
 import { DamagedError, damaged } from "../files/errors.ts";
 import { requireSound } from "./anchoring.ts";
-import { findKept, knownScopes, tilesOfKept } from "./idempotency-records.ts";
+import { findKept, keptCalls, knownScopes, tilesOfKept } from "./idempotency-records.ts";
 import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-rows.ts";
 import { insertHead, type OwnRows, touch, writeRows } from "./log-statements.ts";
-import type { Grown, LogIndex, LogTools } from "./log-tools.ts";
+import type { Grown, LogTools } from "./log-tools.ts";
 import type { Row, Transaction } from "./queries.ts";
 import { addRegistrations, type FreshBatch } from "./registrations.ts";
-import { leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
+import { additionOf, type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
 import { maxBytesAgain, type OwnRange, readToIndex } from "./search-fill.ts";
 import { beginIndex, indexesOf } from "./search-index.ts";
 
@@ -54,12 +56,15 @@ export type Taking = "skip" | "wait" | "apart";
 export type PartOutcome = BatchResult | BatchFailure | "held";
 
 /** A tenant's part of the transaction, under the lock of its head. */
-export interface Part extends Partial<Omit<LogIndex, "read">> {
+export interface Part {
   readonly tenantId: TenantId;
   /** Empty if only the log's state is to become durable. */
   readonly records: readonly EncodedRecord[];
   /** Undefined for a log that begins with this batch. */
   readonly head: StoredHead | undefined;
+  /** The log's search index in use, and the terms of the leaves that wait for it, if known. */
+  readonly index?: IndexGeneration | undefined;
+  readonly waiting?: Waiting | undefined;
   /** First records of a new log, which has its name already. */
   readonly begun?: Sequenced;
   /** What is kept under the batch's scopes. */
@@ -256,7 +261,7 @@ class Appending {
       return { result: { log: head.origin, results: plan.results([]) }, log: head };
     }
     const edge = head === undefined ? new RightEdge() : edgeOf(head, part.edge, readTile);
-    const { committed, ...added } = await this.#addAll({ ...part, read }, fresh, edge);
+    const { committed, ...added } = await this.#addAll(part, read, fresh, edge);
     const results = plan.results(committed.slice(handover.length));
     return { ...added, edge, result: { log: added.log.origin, results } };
   }
@@ -268,33 +273,38 @@ class Appending {
   }
 
   /** Adds records in one turn, or more than these in several, so that other calls have theirs in between. */
-  async #addAll(part: OpenedPart & Partial<LogIndex>, fresh: readonly EncodedRecord[], edge: RightEdge) {
+  async #addAll(part: OpenedPart, readAgain: ReadAgain | undefined, fresh: readonly EncodedRecord[], edge: RightEdge) {
     const { tenantId } = part;
-    const { keys } = this.#tools;
+    const { keys, terms } = this.#tools;
     const atOnce = turnOf(fresh, this.#tools);
     const first = part.begun ?? this.#tools.sequence(part.head, fresh.slice(0, atOnce));
     const keyPosition = keys?.position ?? part.head?.keyPosition ?? 0;
     const committed: CommittedRecord[] = [];
     let log = part.head;
-    let { waiting, read }: Partial<LogIndex> = part;
+    let [waiting, read] = [part.waiting, readAgain];
     let index = first.searchKey === undefined ? part.index : { generation: 1, key: first.searchKey, filledTo: 0 };
     for (let from = 0; from < fresh.length; from += atOnce) {
       if (from > 0) await this.#turn();
       const records = fresh.slice(from, from + atOnce);
       const sequenced = from === 0 ? first : this.#tools.sequence(log, records);
-      const added = this.#tools.addRecords(records, sequenced, edge, { tenantId, index, waiting, read });
-      const { lastRecordedAtMs } = sequenced.head;
-      const head = { ...added.log, lastRecordedAtMs, keyPosition };
+      const { entries, head: next } = sequenced;
+      const before = edge.size;
+      for (const { leafHash } of entries) edge.append(leafHash);
+      const tree = edge.tree();
+      const head = { ...next, tenantId, size: edge.size, root: tree.root(), keyPosition };
+      committed.push(...committedRecords(sequenced, tree, head));
+      const leaves = { before, size: edge.size, records: indexedRecords(sequenced, records) };
+      const search = additionOf(terms, { index, waiting, read, ...leaves });
       if (log === undefined) {
         if (!(await insertHead(this.#connection, head)))
           throw new ConflictError("The log was opened by another writer.");
         if (index !== undefined) await beginIndex(this.#connection, tenantId, index);
       }
-      this.#add({ ...added.rows, before: log, head }, records.length);
-      committed.push(...added.committed);
+      const calls = keptCalls(records, entries);
+      this.#add({ before: log, head, entries, tiles: edge.takeTouched(), calls, search }, records.length);
       log = head;
-      index = index && { ...index, ...added.rows.search.move };
-      waiting = added.rows.search.waiting;
+      index = index && { ...index, ...search.move };
+      waiting = search.waiting;
       read = undefined;
     }
     const registering = { tenantId, records: fresh, sequenced: first };

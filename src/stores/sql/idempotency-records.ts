@@ -5,6 +5,7 @@ import type { IdempotencyRow } from "../../ledger/ports/archive.ts";
 import type {
   CommittedRecord,
   EncodedIdempotency,
+  EncodedRecord,
   LogState,
   NotAppended,
   TenantBatch,
@@ -102,12 +103,16 @@ export interface KeptCall {
   readonly sealed: Uint8Array;
 }
 
-export function keptCall(idempotency: EncodedIdempotency, { leafIndex, opening }: SealedEntry): KeptCall {
-  return {
-    scope: Buffer.from(idempotency.scope, "hex"),
-    leafIndex,
-    sealed: sealIdempotencyRecord(idempotency, opening),
-  };
+/** Returns what is kept of records with an idempotency scope; `entries` ends with theirs. */
+export function keptCalls(records: readonly EncodedRecord[], entries: readonly SealedEntry[]): readonly KeptCall[] {
+  const own = entries.slice(-records.length);
+  return records.flatMap(({ idempotency }, at) => {
+    const entry = own[at];
+    if (idempotency === undefined || entry === undefined) return [];
+    const { leafIndex, opening } = entry;
+    const scope = Buffer.from(idempotency.scope, "hex");
+    return [{ scope, leafIndex, sealed: sealIdempotencyRecord(idempotency, opening) }];
+  });
 }
 
 /** Keeps the answers to the calls of batches, and removes some expired ones. Under the locks of the heads. */

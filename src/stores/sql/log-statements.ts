@@ -1,8 +1,9 @@
 /** What appends write, under the locks of logs' heads: one statement per table, whatever the number of rows. */
 import type { TenantId } from "../../base/ids.ts";
-import { keepAnswers } from "./idempotency-records.ts";
+import type { SealedEntry } from "../../ledger/append/sequence.ts";
+import type { WrittenTile } from "../../ledger/tlog/right-edge.ts";
+import { type KeptCall, keepAnswers } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
-import type { AddedRows } from "./log-tools.ts";
 import {
   onTenants,
   type Queries,
@@ -12,6 +13,7 @@ import {
   type Transaction,
   toRow,
 } from "./queries.ts";
+import type { SearchAddition } from "./search-backlog.ts";
 import { addSearch } from "./search-index.ts";
 import { tables } from "./tables.ts";
 
@@ -67,11 +69,15 @@ export async function touch(queries: Queries, tenants: readonly TenantId[]): Pro
 }
 
 /** The rows of a tenant's append. */
-export interface OwnRows extends AddedRows {
+export interface OwnRows {
   /** The head before them; undefined if it was inserted with the new log. */
   readonly before: StoredHead | undefined;
   /** The head with them. */
   readonly head: StoredHead;
+  readonly entries: readonly SealedEntry[];
+  readonly tiles: readonly WrittenTile[];
+  readonly calls: readonly KeptCall[];
+  readonly search: SearchAddition;
 }
 
 /** Writes the rows of different tenants. Resolves with false if a head was moved meanwhile. */

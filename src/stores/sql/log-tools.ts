@@ -1,46 +1,23 @@
-/** Tools of appends: they sequence records, add them to a log, and remember logs between two appends. */
+/** Tools of appends: they sequence records, and remember logs between two appends. */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { EdgeCache } from "../../ledger/append/edge-cache.ts";
-import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/append/sequence.ts";
-import { type CommittedRecord, type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
-import { committedRecords } from "../../ledger/record/committed-record.ts";
-import { indexedRecords } from "../../ledger/search/search-terms.ts";
-import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
+import { type Sequenced, seedBytes, sequence } from "../../ledger/append/sequence.ts";
+import { type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
+import type { RightEdge } from "../../ledger/tlog/right-edge.ts";
 import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
-import { type KeptCall, keptCall } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
-import {
-  additionOf,
-  type IndexGeneration,
-  type ReadAgain,
-  type SearchAddition,
-  SearchTerms,
-  type Waiting,
-} from "./search-backlog.ts";
+import { SearchTerms, type Waiting } from "./search-backlog.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
-/** The search index of a log as it is before an append. */
-export interface LogIndex {
-  readonly index: IndexGeneration | undefined;
-  readonly waiting: Waiting | undefined;
-  readonly read: ReadAgain | undefined;
-}
-
-/** Rows that a batch adds to the tables beside the head, under its lock. */
-export interface AddedRows {
-  readonly entries: readonly SealedEntry[];
-  readonly tiles: readonly WrittenTile[];
-  readonly calls: readonly KeptCall[];
-  readonly search: SearchAddition;
-}
-
 /** A log to which records were added. */
-export interface Grown extends Pick<LogIndex, "waiting"> {
+export interface Grown {
   readonly log: StoredHead;
   readonly edge: RightEdge;
+  /** Terms of the leaves that wait for its search index, if known. */
+  readonly waiting: Waiting | undefined;
 }
 
 /** Bound of the logs whose durable state is remembered. About 200 bytes each. */
@@ -64,10 +41,10 @@ export class LogTools {
   readonly keys: SigningKeysOfStore | undefined;
   readonly isAlone: boolean;
   readonly edges = new EdgeCache();
+  readonly terms = new SearchTerms();
   /** Search terms of the newest leaves of logs. */
   readonly waiting = new WaitingTerms();
   readonly #originPrefix: string;
-  readonly #terms = new SearchTerms();
   /** Roots of logs that are durable and anchored. */
   readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
 
@@ -94,30 +71,6 @@ export class LogTools {
     } catch (cause) {
       throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
     }
-  }
-
-  /** Adds sequenced records to the edge. The result is valid after the commit of its rows. */
-  addRecords(
-    fresh: readonly EncodedRecord[],
-    sequenced: Sequenced,
-    edge: RightEdge,
-    { tenantId, ...index }: LogIndex & { readonly tenantId: TenantId },
-  ): { readonly log: LogState; readonly committed: readonly CommittedRecord[]; readonly rows: AddedRows } {
-    const { entries, head } = sequenced;
-    const before = edge.size;
-    for (const { leafHash } of entries) edge.append(leafHash);
-    const tree = edge.tree();
-    const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
-    const committed = committedRecords(sequenced, tree, log);
-    const own = entries.slice(-fresh.length);
-    const calls = fresh.flatMap(({ idempotency }, position) => {
-      const entry = own[position];
-      return idempotency === undefined || entry === undefined ? [] : [keptCall(idempotency, entry)];
-    });
-    const tiles = edge.takeTouched();
-    const records = indexedRecords(sequenced, fresh);
-    const search = additionOf(this.#terms, { ...index, before, size: log.size, records });
-    return { log, committed, rows: { entries, tiles, calls, search } };
   }
 
   /** Remembers logs, and advances the anchor to them. Must be called after the commit. */

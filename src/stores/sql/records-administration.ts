@@ -240,7 +240,7 @@ export class RecordsAdministration {
     const tools = this.#tools;
     const { result, appended } = await this.#store.transact(async (transaction) => {
       const head = await lockHead(transaction, tenantId);
-      await refuseUnsound(transaction, tenantId, head, this.#anchor?.find(tenantId));
+      await refuseUnsound(transaction, head, this.#anchor?.find(tenantId));
       let appended: Appended = { outcomes: new Map(), logs: [], grown: [] };
       const result = await work(transaction, async (records) => {
         if (head === undefined) throw new UnstorableError("The tenant has no log.");

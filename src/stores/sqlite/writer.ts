@@ -213,7 +213,7 @@ export class SqliteWriter {
     // Before the head, outside of a transaction: a concurrent append between the two is no fault.
     const anchored = this.#anchor.find(tenantId);
     const head = await headByName(this.#queries, name);
-    await refuseUnsound(this.#queries, tenantId, head, anchored);
+    await refuseUnsound(this.#queries, head, anchored);
     return head;
   }
 

@@ -3,7 +3,7 @@ import { heads } from "../../src/stores/sql/log-rows.ts";
 import type { Database } from "../../src/stores/sql/queries.ts";
 import { SearchTerms, segmentsOf } from "../../src/stores/sql/search-backlog.ts";
 import { readToIndex } from "../../src/stores/sql/search-fill.ts";
-import { addSearch, indexOf } from "../../src/stores/sql/search-index.ts";
+import { addSearch, indexOf } from "../../src/stores/sql/search-segments.ts";
 import { type TermRow, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 

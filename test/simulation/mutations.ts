@@ -34,7 +34,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/postgres/log-writer.ts": [
       ["publish a head that may not be durable", "return this.#tools.isConfirmed(head) ? head : this.confirm(head.tenantId);", "return head;"],
     ],
-    "stores/postgres/prepare.ts": [
+    "stores/postgres/open-ledger.ts": [
       ["take a key that may not be durable", "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton = 1", "SELECT 1 FROM store WHERE singleton = 1"],
     ],
     "stores/postgres/connection/connection.ts": [
@@ -87,13 +87,11 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sqlite/writer.ts": [
       ["publish under a retired key", "    await this.#requireNewest(signingKey);\n    if (head", "    if (head"],
     ],
-    "stores/sql/signing-keys.ts": [
-      ["append under a retired key", "    this.#ring.follow(newest);\n", ""],
-    ],
     "stores/sql/key-ring.ts": [
+      ["append under a retired key", "    this.#ring.follow(newest);\n", ""],
       ["sign on with the old key", "    this.#signer = new LogSigner(found);\n    this.#problem", "    this.#problem"],
     ],
-    "stores/sqlite/prepare.ts": [
+    "stores/sqlite/open-ledger.ts": [
       ["rotate without a leaf", "if (keyPosition < keys.position)", "if (keyPosition < keys.position && tools === undefined)"],
     ],
     "ledger/tlog/signer.ts": [

@@ -9,7 +9,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { AnchorFileError, BackupTargetError } from "../../stores/files/errors.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
-import { administer, type RecordsAdministration } from "../../stores/sql/records-administration.ts";
+import type { RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { type Context, reasonProblems } from "./command.ts";
 import { Refusal } from "./terminal.ts";
 
@@ -68,7 +68,11 @@ export async function withAdministration<Result>(
 ): Promise<Result> {
   const config = load("ledger");
   const tools = { clock: systemClock, random: systemRandom, pause: () => setTimeout(pauseMs) };
-  return withOpened(async () => administer(await (await storeBackend(config)).openDatabase("upkeep"), tools), work);
+  const open = async () => {
+    const { administer } = await import("../../stores/sql/records-administration.ts");
+    return administer(await (await storeBackend(config)).openDatabase("upkeep"), tools);
+  };
+  return withOpened(open, work);
 }
 
 /** The logs of a command: the tenant's, or all of them. */

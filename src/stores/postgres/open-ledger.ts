@@ -1,21 +1,26 @@
 /** Opens the ledger of a deployment on PostgreSQL. */
 import { resolve } from "node:path";
+import type { Clock } from "../../base/clock.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
 import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import { openAnchor, type SqliteAnchor } from "../files/anchor.ts";
+import type { SigningKeys } from "../files/key-file.ts";
 import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
-import { KeyRing } from "../sql/key-ring.ts";
-import { SigningKeysOfStore } from "../sql/signing-keys.ts";
+import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
+import { heads } from "../sql/log-rows.ts";
+import { type Admission, admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
+import type { Statement } from "../sql/queries.ts";
+import { readCopyState, requireServable } from "../sql/store-checks.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";
 import { LogWriter } from "./log-writer.ts";
-import { handOverLogs, prepareStore } from "./prepare.ts";
-import { isDistributed } from "./schema/distribute.ts";
+import { isDistributed, requireDurableNodes } from "./schema/distribute.ts";
+import { requireSchema } from "./schema/migrate.ts";
 import { postgresStore } from "./store.ts";
 
 /** Options of the ledger. The database must have this program's schema; the key is made if the store is empty. */
@@ -60,25 +65,19 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
     anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, anchorBusyTimeoutMs);
     const keyPath = resolve(options.keyPath);
-    const signer = new KeyRing(await prepareStore({ pool, anchor, anchorPath, keyPath, clock, random }), {
-      keyPath,
-      logger,
-    });
+    const admitted = await prepareStore(pool, clock, anchorPath, { anchor, keyPath, random });
+    const signer = new KeyRing(admitted, { keyPath, logger });
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
-    const distributed = await isDistributed(pool);
-    const maxApart = Math.max(1, poolSize - reservedConnections);
-    const machine = { clock, random };
     const writer = new LogWriter({
-      pool,
-      anchor,
-      originPrefix,
-      keys,
-      maxApart,
-      isDistributed: distributed,
-      ...machine,
+      ...{ pool, anchor, originPrefix, keys, clock, random },
+      maxApart: Math.max(1, poolSize - reservedConnections),
+      isDistributed: await isDistributed(pool),
     });
-    await handOverLogs(pool, writer, keys.position);
+    // Each log is handed over to the newest key in its own transaction: another replica may do the same, and the next
+    // start continues an interrupted rotation.
+    for (const { tenantId, keyPosition } of await heads(pool))
+      if (keyPosition < keys.position) await writer.confirm(tenantId);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
     const store = postgresStore({ pool, writer, anchor, clock, keys });
     const bounds = { slowWriteMs: slowAfterMs, maxWaitMs: timeoutMs };
@@ -94,4 +93,39 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     anchor?.close();
     throw error;
   }
+}
+
+/**
+ * Locks a row that all replicas see, on any node of a cluster. A write, so that the commit confirms the key: another
+ * process's commit of it may not be durable yet.
+ */
+const keysLock: Statement = {
+  name: "lock_keys",
+  text: "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton = 1",
+};
+
+/**
+ * Requires this program's schema, checks every log against the anchor if there is one, and loads the keys. A key is
+ * made only if the store and the anchor are empty. Replicas that start at once take turns. Rejects with
+ * `IncompatibleStoreError` naming every problem; nothing may be signed then.
+ */
+async function prepareStore(
+  pool: ConnectionPool,
+  clock: Clock,
+  anchorPath: string | undefined,
+  admission: Admission,
+): Promise<SigningKeys> {
+  await requireSchema(pool);
+  requireServable(await readCopyState(pool), "The database");
+  if (await isDistributed(pool)) await requireDurableNodes(pool);
+  const { anchor } = admission;
+  const confirm = () => pool.transaction((connection) => connection.query(keysLock, []));
+  if (anchor !== undefined && anchorPath !== undefined) await checkAnchor(pool, anchor, anchorPath, confirm);
+  await checkTimes(pool, clock.now());
+  return pool.transaction(async (connection) => {
+    await connection.query(keysLock, []);
+    // Again, under the lock: a copy that began meanwhile held it.
+    requireServable(await readCopyState(connection), "The database");
+    return admitKeys(connection, admission);
+  });
 }

@@ -32,7 +32,7 @@ import type { Row, Transaction } from "./queries.ts";
 import { addRegistrations, type FreshBatch } from "./registrations.ts";
 import { additionOf, type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
 import { maxBytesAgain, type OwnRange, readToIndex } from "./search-fill.ts";
-import { beginIndex, indexesOf } from "./search-index.ts";
+import { beginIndex, indexesOf } from "./search-segments.ts";
 
 /** Another writer was first. Nothing was stored, and the next attempt sees the other's changes. */
 export class ConflictError extends Error {

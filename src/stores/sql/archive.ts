@@ -14,14 +14,12 @@ import { readAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
 import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
-import { toRegistrationRow } from "./found-registrations.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Statement, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
-import { artifactKeyOf } from "./registrations.ts";
-import { indexOf } from "./search-index.ts";
-import { rowsInSegments } from "./search-segments.ts";
+import { artifactKeyOf, toRegistrationRow } from "./registrations.ts";
+import { indexOf, rowsInSegments } from "./search-segments.ts";
 import { findOrphanRows } from "./store-checks.ts";
 
 const entriesOf = (name: string, opening: string): Statement => ({

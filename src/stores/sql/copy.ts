@@ -15,8 +15,8 @@ import { readKeyFile } from "../files/key-file.ts";
 import { readStoreId } from "./anchoring.ts";
 import type { OperatorArchive } from "./archive.ts";
 import type { StoreDatabase } from "./backend.ts";
-import { readCopyState, requireServable } from "./copy-state.ts";
 import type { Queries, Statement, Transaction, Value } from "./queries.ts";
+import { readCopyState, requireServable } from "./store-checks.ts";
 import { copiedTables, type Table } from "./tables.ts";
 
 export interface CopyOptions {

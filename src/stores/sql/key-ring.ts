@@ -12,6 +12,7 @@ import { type CheckpointSigner, LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import type { StoreLogger } from "./backend.ts";
+import type { Queries, Statement } from "./queries.ts";
 
 /** The log has been handed over to a later key than this process signs with. Nothing was stored. */
 export class RetiredKeyError extends Error {
@@ -143,4 +144,54 @@ function retired(problem: string): ServiceError {
       cause: new Error(problem),
     },
   );
+}
+
+const keysByPosition: Statement = {
+  name: "keys_by_position",
+  text: "SELECT public_key FROM signing_keys ORDER BY position",
+};
+
+/** Follows the store's newest key, or throws. */
+type Ring = Pick<KeyRing, "current" | "statementOf" | "follow">;
+
+/**
+ * A log's head holds the position of the key that signs the log. A rotation notes the new key first, then hands over
+ * each log under the lock of its head. The holder of that lock therefore sees whether its key is still valid there.
+ */
+export class SigningKeysOfStore {
+  readonly #ring: Ring;
+  /** Public keys by position, as last read. Keys are never removed. */
+  #keys: readonly Uint8Array[] = [];
+
+  constructor(ring: Ring) {
+    this.#ring = ring;
+  }
+
+  get position(): number {
+    return this.#keys.findIndex((key) => sameHash(key, this.#ring.current));
+  }
+
+  at(position: number): Uint8Array {
+    const key = this.#keys[position];
+    if (key === undefined) throw new Error(`The store has no key ${position}.`);
+    return key;
+  }
+
+  /** Returns the operator's statement of the key at a position, if this process knows it. */
+  statementAt(position: number): ErasureStatement | undefined {
+    return this.#ring.statementOf(this.at(position));
+  }
+
+  /** Takes the store's newest key. Rejects as `KeyRing.follow` throws if this process does not have it. */
+  async follow(queries: Queries): Promise<void> {
+    this.#keys = (await queries.query(keysByPosition, [])).rows.map(({ public_key }) => public_key as Uint8Array);
+    const newest = this.#keys.at(-1);
+    if (newest === undefined) throw new Error("The store does not say which key signs its logs.");
+    this.#ring.follow(newest);
+  }
+
+  /** As `follow`, if a log was handed over to a later key than this process has. */
+  async followLog(queries: Queries, position: number): Promise<void> {
+    if (position > this.position) await this.follow(queries);
+  }
 }

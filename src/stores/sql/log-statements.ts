@@ -14,7 +14,7 @@ import {
   toRow,
 } from "./queries.ts";
 import type { SearchAddition } from "./search-backlog.ts";
-import { addSearch } from "./search-index.ts";
+import { addSearch } from "./search-segments.ts";
 import { tables } from "./tables.ts";
 
 const nameLog: Statement = {

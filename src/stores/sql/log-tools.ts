@@ -8,9 +8,9 @@ import { type EncodedRecord, type LogState, UnstorableError } from "../../ledger
 import type { RightEdge } from "../../ledger/tlog/right-edge.ts";
 import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
+import type { SigningKeysOfStore } from "./key-ring.ts";
 import type { StoredHead } from "./log-rows.ts";
 import { SearchTerms, type Waiting } from "./search-backlog.ts";
-import type { SigningKeysOfStore } from "./signing-keys.ts";
 
 /** A log to which records were added. */
 export interface Grown {

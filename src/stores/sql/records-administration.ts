@@ -31,7 +31,7 @@ import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
 import { touch } from "./log-statements.ts";
 import { LogTools } from "./log-tools.ts";
 import { type Transaction, translated } from "./queries.ts";
-import { indexOf } from "./search-index.ts";
+import { indexOf } from "./search-segments.ts";
 import { isAhead } from "./store-checks.ts";
 
 /** Work in a transaction that holds the lock of a tenant's log head. */

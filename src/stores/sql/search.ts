@@ -23,8 +23,7 @@ import { DamagedError } from "../files/errors.ts";
 import { headOfTenant, visibleOpening } from "./log-rows.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
 import type { IndexGeneration } from "./search-backlog.ts";
-import { indexOf } from "./search-index.ts";
-import { leavesInSegments, leavesOfAny, rowsInSegments } from "./search-segments.ts";
+import { indexOf, leavesInSegments, leavesOfAny, rowsInSegments } from "./search-segments.ts";
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
 
 /** A page ends after so many records, or blocks of the index, found or not: about 100 ms. */

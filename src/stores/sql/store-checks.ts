@@ -3,7 +3,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { OrphanRow } from "../../ledger/ports/archive.ts";
 import type { TimedLog } from "../../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
-import type { Queries } from "./queries.ts";
+import type { Queries, Row, Statement } from "./queries.ts";
 
 /** Bound of the rows named per table. */
 const maxNamed = 16;
@@ -66,5 +66,45 @@ export function aheadError({ origin, lastRecordedAtMs }: TimedLog, nowMs: number
     `log ${origin} has a record of ${new Date(lastRecordedAtMs).toISOString()}, and this machine's clock says ` +
       `${new Date(nowMs).toISOString()}: set the clock right. If it is right, and the clock was wrong that wrote the ` +
       "record, see `ledger clock accept`.",
+  );
+}
+
+export interface CopyState {
+  readonly part: "source" | "target";
+  /** Identity of the other store. */
+  readonly otherStoreId: string;
+  /** Whether the target may be served: the seal of its source is then permanent. */
+  readonly isFinal: boolean;
+}
+
+export const copyState: Statement = {
+  name: "copy_state",
+  text: "SELECT part, other_store_id, is_final FROM store_copy WHERE singleton = 1",
+};
+
+/** Returns the part that the store has in a copy; undefined if it has none. */
+export async function readCopyState(queries: Queries): Promise<CopyState | undefined> {
+  return toCopyState((await queries.query(copyState, [])).rows[0]);
+}
+
+export function toCopyState(row: Row | undefined): CopyState | undefined {
+  if (row === undefined) return undefined;
+  const part = row.part === "source" ? "source" : "target";
+  return { part, otherStoreId: row.other_store_id as string, isFinal: row.is_final === 1 };
+}
+
+/** Throws `IncompatibleStoreError` if the store takes part in a copy. `store` begins its message. */
+export function requireServable(state: CopyState | undefined, store: string): void {
+  if (state === undefined) return;
+  if (state.part === "target")
+    throw new IncompatibleStoreError(
+      `${store} is not complete: a store is being copied to it, or such a copy was broken off: finish it with ` +
+        "`store copy`.",
+    );
+  throw new IncompatibleStoreError(
+    state.isFinal
+      ? `${store} is sealed: it was copied to the store ${state.otherStoreId}, which continues its logs.`
+      : `${store} is sealed: a copy to another store is under way, or was broken off. Run \`store copy\` again, or take ` +
+          "the seal off with `store copy --abandon`.",
   );
 }

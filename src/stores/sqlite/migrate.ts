@@ -3,9 +3,8 @@ import type { RandomFill } from "../../base/ids.ts";
 import { inTransaction, openConnection, type SqliteConnection } from "../files/connection.ts";
 import { createDatabaseFile } from "../files/database-file.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
-import { copyState, requireServable, toCopyState } from "../sql/copy-state.ts";
 import type { Migration } from "../sql/schema.ts";
-import { requireKnownVersion } from "../sql/store-checks.ts";
+import { copyState, requireKnownVersion, requireServable, toCopyState } from "../sql/store-checks.ts";
 import { applicationId, migrations } from "./schema.ts";
 import { requireOwnLog } from "./wal-binding.ts";
 

@@ -1,17 +1,28 @@
 /** Opens the ledger of an embedded deployment. */
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { ledgerOver, type ServiceLedger } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
-import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
+import { originPrefixProblem, requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
+import { openAnchor, readAnchor, type SqliteAnchor } from "../files/anchor.ts";
+import { openConnection, readStoreId } from "../files/connection.ts";
+import { requireSafeBlocks } from "../files/database-file.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
+import { appendBatches } from "../sql/appending.ts";
 import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
-import { KeyRing } from "../sql/key-ring.ts";
+import { findUndone } from "../sql/erasure.ts";
+import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
+import { heads } from "../sql/log-rows.ts";
+import { LogTools } from "../sql/log-tools.ts";
+import { admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
+import { migrateSqlite, requireUnsealed } from "./migrate.ts";
+import { noteErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
-import { prepareStore } from "./prepare.ts";
 import type { WorkerData } from "./protocol.ts";
+import { SqliteQueries, transactOn } from "./queries.ts";
 import { sqliteStore } from "./store.ts";
 import { StoreThread, type ThreadLimits } from "./thread.ts";
 
@@ -59,17 +70,15 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
   const path = resolve(options.path);
   const anchorPath = resolve(options.anchorPath);
   const keyPath = resolve(options.keyPath);
-  const paths = { path, anchorPath, keyPath };
-  const prepared = await prepareStore({ ...paths, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
-  for (const line of describeUndone(prepared.undone)) logger?.warn({}, `${line}; ${undoneRemedy}`);
-  const keys = new KeyRing(prepared.keys, { keyPath, logger });
+  const { keys, undone, storeId } = await prepareStore({ ...options, path, anchorPath, keyPath });
+  for (const line of describeUndone(undone)) logger?.warn({}, `${line}; ${undoneRemedy}`);
   // SQLite keeps its other files beside the target of a link.
   const [realPath, realAnchorPath] = [realpathSync(path), realpathSync(anchorPath)];
   const links = [path, anchorPath].filter((each) => each !== realPath && each !== realAnchorPath);
   const data: Omit<WorkerData, "role"> = {
     path: realPath,
     anchorPath: realAnchorPath,
-    storeId: prepared.storeId,
+    storeId,
     files: [openedFile(realPath), ...links.map((link) => openedFile(link, true))],
     anchorFile: openedFile(realAnchorPath),
     originPrefix,
@@ -82,12 +91,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
     new StoreThread({ ...data, role }, { limits, logger, ...more });
   const checkpointer = thread("checkpointer");
   const writer = thread("writer", { onLongLog: checkpointing(checkpointer) });
-  const threads = {
-    writer,
-    reader: thread("reader"),
-    searcher: thread("searcher"),
-    checkpointer,
-  };
+  const threads = { writer, reader: thread("reader"), searcher: thread("searcher"), checkpointer };
   const store = sqliteStore({ threads, clock, random, keys });
   try {
     writer.start();
@@ -118,4 +122,79 @@ function checkpointing(checkpointer: StoreThread): (files: readonly OpenedFile[]
     // After a failure the log stays longer, up to a length at which the writer copies it.
     checkpointer.call({ call: "checkpoint", args: [files] }).then(ended, ended);
   };
+}
+
+/**
+ * Brings the store to this program's schema, checks every log against the anchor, loads the keys, and returns the
+ * erasures to carry out again. A key is made only if store and anchor are both empty. Concurrent starts take turns.
+ * Throws `IncompatibleStoreError` naming every problem; nothing may be signed then.
+ */
+async function prepareStore(options: SqliteLedgerOptions) {
+  const { path, anchorPath, keyPath, originPrefix, clock, random, logger } = options;
+  requireAnchoredStore(options);
+  for (const each of [path, anchorPath]) requireSafeBlocks(each);
+  const busyTimeoutMs = migrationBusyTimeoutMs;
+  migrateSqlite({ path, random, busyTimeoutMs });
+  using anchor = openAnchor(anchorPath, busyTimeoutMs);
+  using connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  const queries = new SqliteQueries(connection);
+  const keys = await transactOn(connection, async () => {
+    // Again, under the lock: a copy to this store may have begun meanwhile.
+    requireUnsealed(connection, path);
+    await checkOwnAnchor(queries, anchor, anchorPath);
+    const problem = originPrefixProblem(
+      (await heads(queries)).map(({ origin }) => origin),
+      originPrefix,
+    );
+    if (problem !== undefined) throw new IncompatibleStoreError(problem);
+    await checkTimes(queries, clock.now());
+    const admitted = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), { keyPath, logger });
+    await handOverLogs(queries, anchor, options, new SigningKeysOfStore(admitted));
+    return admitted;
+  });
+  // A rotation has moved the heads.
+  anchor.advance(await heads(queries));
+  const undone = await findUndone(queries, anchor.erasures());
+  noteErasures(connection, anchor);
+  return { keys, undone, storeId: readStoreId(connection) };
+}
+
+/** A missing store is not replaced by an empty one if its anchor notes logs. */
+function requireAnchoredStore({ path, anchorPath }: StorePaths): void {
+  if (existsSync(path)) return;
+  using anchor = readAnchor(anchorPath);
+  if (anchor?.storeId() === undefined) return;
+  throw new IncompatibleStoreError(
+    `${path} is missing, and its anchor ${anchorPath} is there: put the newest store back. Where there is none any ` +
+      "more, start with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
+  );
+}
+
+/** A store that had an anchor is not served without it. */
+async function checkOwnAnchor(queries: SqliteQueries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
+  const { connection } = queries;
+  const hadAnchor = connection.prepare("SELECT anchored FROM store").get()?.anchored === 1;
+  if (hadAnchor && anchor.storeId() === undefined)
+    throw new IncompatibleStoreError(
+      `${anchorPath} is new, but this store had an anchor: without it, nothing shows whether the store is an older ` +
+        "copy. Put the anchor back, or set SVC_ANCHOR to it; if it is lost, see `ledger anchor adopt`.",
+    );
+  await checkAnchor(queries, anchor, anchorPath);
+  // Also of a store that was restored from a copy that is older than this flag.
+  connection.exec("UPDATE store SET anchored = 1");
+}
+
+/** Appends a leaf to every log that hands it over to the current key: the old one is valid up to that leaf only. */
+async function handOverLogs(
+  queries: SqliteQueries,
+  anchor: SqliteAnchor,
+  { clock, random }: ServiceMachine,
+  keys: SigningKeysOfStore,
+): Promise<void> {
+  await keys.follow(queries);
+  // Every log exists, so no origin is made here.
+  const tools = new LogTools({ anchor, originPrefix: "", clock, random, keys });
+  for (const { tenantId, keyPosition } of await heads(queries))
+    if (keyPosition < keys.position)
+      await appendBatches(queries, [{ tenantId, records: [] }], { taking: "apart", tools });
 }

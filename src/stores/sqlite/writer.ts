@@ -1,5 +1,4 @@
 /** All writes to the database: in the writer's thread, one transaction at a time. */
-
 import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion } from "../../domain/ports.ts";
 import { readRecordText } from "../../ledger/append/record-text.ts";
@@ -11,11 +10,10 @@ import type { SqliteAnchor } from "../files/anchor.ts";
 import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "../files/connection.ts";
 import { refuseUnsound } from "../sql/anchoring.ts";
 import { type Appended, appendBatches } from "../sql/appending.ts";
-import { RetiredKeyError } from "../sql/key-ring.ts";
+import { RetiredKeyError, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { headByName, keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
 import { givingBack, noteProofs, type ProofRow, takePortion } from "../sql/shared.ts";
-import { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
 

@@ -16,7 +16,7 @@ import type { Ledger, PublishedLogs } from "../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../src/ledger/ports/record.ts";
 import { parseSearch, type SearchParameter } from "../src/ledger/search/search-query.ts";
 import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
-import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
+import { migratePostgres } from "../src/stores/postgres/schema/schema.ts";
 import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";

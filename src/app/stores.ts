@@ -84,14 +84,7 @@ export function witnessingOf(settings: WitnessingSettings, machine: WitnessMachi
   let opened: Witnesses | undefined;
   return {
     async open(store, signer) {
-      const logs = {
-        head: (name) => store.head(name),
-        consistencyProof: (name, first, second) => store.consistencyProof(name, first, second),
-        logs: () => store.logs(),
-        cosignatures: () => store.cosignatures(),
-        storeCosignatures: (cosignatures) => store.storeCosignatures(cosignatures),
-        sign: (checkpoint) => signer.sign(checkpoint),
-      } satisfies ConstructorParameters<typeof Witnesses>[0]["logs"];
+      const logs = { ...store, sign: signer.sign.bind(signer) };
       const { clock, timers } = machine;
       opened = new Witnesses({
         ...rule,

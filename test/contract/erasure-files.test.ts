@@ -6,7 +6,7 @@ import type { TenantId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
+import { openSqliteArchive } from "../../src/stores/sqlite/backend.ts";
 import { migrations } from "../../src/stores/sqlite/schema.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
 import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";

@@ -2,10 +2,10 @@
 import { heads } from "../../src/stores/sql/log-rows.ts";
 import type { Database } from "../../src/stores/sql/queries.ts";
 import { SearchTerms, segmentsOf } from "../../src/stores/sql/search-backlog.ts";
-import { readToIndex } from "../../src/stores/sql/search-fill.ts";
 import { addSearch, indexOf } from "../../src/stores/sql/search-segments.ts";
+import { readToIndex } from "../../src/stores/sql/stored-record.ts";
 import { type TermRow, unpackTerms } from "../../src/stores/sql/term-segment.ts";
-import { openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
+import { openSqliteDatabase } from "../../src/stores/sqlite/backend.ts";
 
 type Rows = readonly Record<string, unknown>[];
 

@@ -1,6 +1,6 @@
 /** Stores as commands open them to change their records and indexes. */
 import type { TenantId } from "../../src/base/ids.ts";
-import { openPostgresDatabase, type PostgresPlace } from "../../src/stores/postgres/operators.ts";
+import { openPostgresDatabase, type PostgresPlace } from "../../src/stores/postgres/backend.ts";
 import type { Database } from "../../src/stores/sql/queries.ts";
 import {
   type AdministrationMachine,
@@ -8,7 +8,7 @@ import {
   type RecordsAdministration,
 } from "../../src/stores/sql/records-administration.ts";
 import { type RebuildOptions, rebuildIndexes } from "../../src/stores/sql/search-indexer.ts";
-import { openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
+import { openSqliteDatabase } from "../../src/stores/sqlite/backend.ts";
 import type { StorePaths } from "../../src/stores/sqlite/paths.ts";
 
 type Machine = Omit<AdministrationMachine, "pause"> & Partial<AdministrationMachine>;

@@ -2,10 +2,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
+import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
-import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
-import { migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";

@@ -12,7 +12,7 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
-import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { rest, restUntilServed } from "../harness/gateway.ts";

@@ -1,7 +1,7 @@
 /** What the loss of a primary costs that has a synchronous standby: real servers, real streaming replication. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
-import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
+import { openPostgresArchive } from "../../src/stores/postgres/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectOneHistory, startWriter, type Writer } from "../contract/ledger-writers.ts";

@@ -18,7 +18,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "ledger/record/idempotency-record.ts": [
       ["take another payload for the same call", "if (kept.payloadDigest !== payloadDigest) return \"conflict\";", ""],
     ],
-    "stores/sql/log-statements.ts": [
+    "stores/sql/log-tools.ts": [
       ["write no tiles", "tiles.map(({ level, index, hashes }) => [tenantId, level, index, hashes])", "tiles.slice(tiles.length).map(({ level, index, hashes }) => [tenantId, level, index, hashes])"],
     ],
   },

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { rest } from "../harness/gateway.ts";

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
-import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";

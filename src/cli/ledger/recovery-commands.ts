@@ -43,7 +43,7 @@ export const ledgerAnchorCommand = command({
     if (config.store.kind !== "sqlite")
       throw new Refusal("SVC_STORE: beside PostgreSQL the next start makes a lost anchor file again");
     const paths = sqlitePaths(config.store.path, config);
-    const { openSqliteArchive } = await import("../../stores/sqlite/operators.ts");
+    const { openSqliteArchive } = await import("../../stores/sqlite/backend.ts");
     const { adoptAnchor, anchorIsThere } = await import("../../stores/sqlite/adopt-anchor.ts");
     const archive = openSqliteArchive(paths);
     try {

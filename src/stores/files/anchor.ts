@@ -6,6 +6,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import {
   type ConnectionOptions,
+  createDatabaseFile,
   inTransaction,
   type OpenConnection,
   openConnection as openReal,
@@ -13,7 +14,6 @@ import {
   type SqliteStatement,
   sealing,
 } from "./connection.ts";
-import { createDatabaseFile } from "./database-file.ts";
 import { AnchorFileError, IncompatibleStoreError } from "./errors.ts";
 
 /** Marks the file as an anchor (`PRAGMA application_id`). */

@@ -1,5 +1,4 @@
 /** Appends batches to logs: which of them share a transaction, what is retried, and how unknown outcomes are settled. */
-
 import { createSemaphore, type Semaphore } from "../../base/fair-queue.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { planBatch } from "../../ledger/append/batch-plan.ts";
@@ -24,8 +23,7 @@ import {
   turnOf,
 } from "../sql/appending.ts";
 import { headByName } from "../sql/log-rows.ts";
-import { namingLog } from "../sql/log-statements.ts";
-import { LogTools, type LogToolsOptions } from "../sql/log-tools.ts";
+import { LogTools, type LogToolsOptions, namingLog } from "../sql/log-tools.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
 import { type ConnectionPool, ofMany } from "./connection/pool.ts";

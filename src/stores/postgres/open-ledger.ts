@@ -20,7 +20,7 @@ import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";
 import { LogWriter } from "./log-writer.ts";
 import { isDistributed, requireDurableNodes } from "./schema/distribute.ts";
-import { requireSchema } from "./schema/migrate.ts";
+import { requireSchema } from "./schema/schema.ts";
 import { postgresStore } from "./store.ts";
 
 /** Options of the ledger. The database must have this program's schema; the key is made if the store is empty. */

@@ -26,13 +26,12 @@ import { DamagedError, damaged } from "../files/errors.ts";
 import { requireSound } from "./anchoring.ts";
 import { findKept, keptCalls, knownScopes, tilesOfKept } from "./idempotency-records.ts";
 import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-rows.ts";
-import { insertHead, type OwnRows, touch, writeRows } from "./log-statements.ts";
-import type { Grown, LogTools } from "./log-tools.ts";
+import { type Grown, insertHead, type LogTools, type OwnRows, touch, writeRows } from "./log-tools.ts";
 import type { Row, Transaction } from "./queries.ts";
 import { addRegistrations, type FreshBatch } from "./registrations.ts";
 import { additionOf, type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
-import { maxBytesAgain, type OwnRange, readToIndex } from "./search-fill.ts";
 import { beginIndex, indexesOf } from "./search-segments.ts";
+import { maxBytesAgain, type OwnRange, readToIndex } from "./stored-record.ts";
 
 /** Another writer was first. Nothing was stored, and the next attempt sees the other's changes. */
 export class ConflictError extends Error {

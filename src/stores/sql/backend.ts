@@ -13,7 +13,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import type { OperatorArchive } from "./archive.ts";
 import type { Database, Transaction, Value } from "./queries.ts";
-import type { Table } from "./tables.ts";
+import type { Table } from "./schema.ts";
 
 export interface StoreSettings {
   readonly store: StoreLocation;

@@ -16,8 +16,8 @@ import { readStoreId } from "./anchoring.ts";
 import type { OperatorArchive } from "./archive.ts";
 import type { StoreDatabase } from "./backend.ts";
 import type { Queries, Statement, Transaction, Value } from "./queries.ts";
+import { copiedTables, type Table } from "./schema.ts";
 import { readCopyState, requireServable } from "./store-checks.ts";
-import { copiedTables, type Table } from "./tables.ts";
 
 export interface CopyOptions {
   readonly source: StoreDatabase;

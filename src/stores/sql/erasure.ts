@@ -15,9 +15,9 @@ import type { AppendableRecord, BatchResult } from "../../ledger/ports/store.ts"
 import { type ErasureOptions, erasureRecord, readErasure, unerasable } from "../../ledger/record/operator-records.ts";
 import { DamagedError } from "../files/errors.ts";
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import { tables } from "./schema.ts";
 import { removeFromSegments } from "./search-segments.ts";
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
-import { tables } from "./tables.ts";
 
 const findRecords: Statement = {
   name: "records_to_erase",

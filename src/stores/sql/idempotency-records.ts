@@ -19,7 +19,7 @@ import {
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
 import { onRows, type Queries, queryRows, type Row, type TenantStatement, type Transaction } from "./queries.ts";
-import { tables } from "./tables.ts";
+import { tables } from "./schema.ts";
 
 const find = onRows(
   "find_kept",

@@ -3,7 +3,7 @@
  * driver of another database translates them (`sqlite/queries.ts`).
  */
 import type { TenantId } from "../../base/ids.ts";
-import type { ColumnType, Table } from "./tables.ts";
+import type { ColumnType, Table } from "./schema.ts";
 
 export type Row = Record<string, unknown>;
 export type Value = null | number | string | Uint8Array;

@@ -28,8 +28,7 @@ import {
   removeUndone,
 } from "./erasure.ts";
 import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
-import { touch } from "./log-statements.ts";
-import { LogTools } from "./log-tools.ts";
+import { LogTools, touch } from "./log-tools.ts";
 import { type Transaction, translated } from "./queries.ts";
 import { indexOf } from "./search-segments.ts";
 import { isAhead } from "./store-checks.ts";

@@ -33,8 +33,8 @@ import {
   toRow,
   type Value,
 } from "./queries.ts";
+import { tables } from "./schema.ts";
 import { openStoredRecord } from "./stored-record.ts";
-import { tables } from "./tables.ts";
 
 /** Bound of the rows that are read of one artifact. */
 const maxRows = maxReliedOn + 1;

@@ -7,10 +7,10 @@ import { blockOf, rangeOfBlock, searchKeyBytes } from "../../ledger/search/searc
 import { lockHead } from "./log-rows.ts";
 import { type Database, type Statement, type Transaction, translated } from "./queries.ts";
 import { rebuildRegistrations } from "./registrations.ts";
+import { tables } from "./schema.ts";
 import { type IndexGeneration, SearchTerms, segmentsOf } from "./search-backlog.ts";
-import { readToIndex } from "./search-fill.ts";
 import { addSegments, sweepSegments } from "./search-segments.ts";
-import { tables } from "./tables.ts";
+import { readToIndex } from "./stored-record.ts";
 
 /** Leaves of one transaction, which holds the lock of the log's head, or of an embedded store, for about 10 ms. */
 const leavesEach = 64;

@@ -11,8 +11,8 @@ import {
   type Transaction,
   toRow,
 } from "./queries.ts";
+import { tables } from "./schema.ts";
 import type { IndexGeneration, SearchAddition, Segment } from "./search-backlog.ts";
-import { tables } from "./tables.ts";
 import {
   bitBytes,
   entryBytes,

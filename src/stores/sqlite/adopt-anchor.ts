@@ -12,9 +12,9 @@ import { IncompatibleStoreError } from "../files/errors.ts";
 import { appendBatches } from "../sql/appending.ts";
 import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
-import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
+import { requireSchema, requireUnsealed } from "./schema.ts";
 
 export interface AdoptionOptions {
   readonly path: string;

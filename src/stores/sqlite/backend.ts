@@ -1,12 +1,24 @@
 /** The embedded store, for the service and its commands. */
-import { existsSync } from "node:fs";
-import type { StoreBackend, StoreSettings } from "../sql/backend.ts";
+import { existsSync, statSync } from "node:fs";
+import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
+import {
+  type OpenConnection,
+  openConnection as openReal,
+  passiveCheckpoint,
+  readStoreId,
+  type SqliteConnection,
+  sealing,
+} from "../files/connection.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
+import { archiveOver, type OperatorArchive } from "../sql/archive.ts";
+import type { Purpose, StoreBackend, StoreDatabase, StoreSettings } from "../sql/backend.ts";
 import { backUpSqlite } from "./backup.ts";
-import { migrateSqlite } from "./migrate.ts";
+import { toReported } from "./errors.ts";
+import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import { openSqliteStores } from "./open-ledger.ts";
-import { openSqliteArchive, openSqliteDatabase } from "./operators.ts";
-import { anchorPathOf } from "./paths.ts";
-import { migrations } from "./schema.ts";
+import { anchorPathOf, type StorePaths } from "./paths.ts";
+import { SqliteQueries, sqliteDatabase } from "./queries.ts";
+import { migrateSqlite, migrations, requireSchema, requireUnsealed } from "./schema.ts";
 
 /** How long a migration waits for a concurrent migration of the same file. */
 const migrationBusyTimeoutMs = 60_000;
@@ -32,4 +44,110 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
     },
     backUp: async (target) => backUpSqlite({ ...there(), target }),
   };
+}
+
+/** How long to wait for other processes on the same files: a service under load releases its lock within a second. */
+const busyTimeoutMs = 10_000;
+
+/**
+ * Opens the file, which must exist, as it is now. Throws `IncompatibleStoreError` if it does not have this program's
+ * schema, an SQLite error if it cannot be read.
+ */
+export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): OperatorArchive {
+  const options = { path, readOnly: true, busyTimeoutMs };
+  return opened(openReal(options), (connection) => {
+    requireSchema(connection, path);
+    hideErased(connection, readNotedErasures(connection, anchorPath));
+    const isAnchored = connection.prepare("SELECT anchored FROM store").get()?.anchored === 1;
+    const queries = new SqliteQueries(connection);
+    // One state for all reads, from the first one on.
+    connection.exec("BEGIN");
+    return archiveOver({
+      anchorPath,
+      isAnchored,
+      query: (statement, values) => queries.query(statement, values),
+      notedErasures: () => readNotedErasures(connection, anchorPath),
+      async withNewest(look) {
+        using newest = openReal(options);
+        return await look(new SqliteQueries(newest));
+      },
+      toError: toReported,
+      close: async () => connection.close(),
+    });
+  });
+}
+
+/** Attempts to empty the write-ahead log. */
+const maxAttempts = 8;
+
+/** Waiting for readers blocks every writer: short enough for a service whose writes wait one second. */
+const maxWaitMs = 100;
+
+/**
+ * Opens the file, which must exist, for a command. Throws `IncompatibleStoreError` if it is not as required, an SQLite
+ * error otherwise.
+ */
+export function openSqliteDatabase(
+  { path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">,
+  purpose: Purpose = "upkeep",
+  openConnection: OpenConnection = openReal,
+): StoreDatabase {
+  return opened(openConnection({ path, readOnly: false, busyTimeoutMs }), (connection) => {
+    requireSchema(connection, path);
+    if (purpose === "upkeep") requireUnsealed(connection, path);
+    return {
+      ...sqliteDatabase(connection),
+      name: path,
+      anchorPath,
+      notesErasures: true,
+      async openAnchor() {
+        if (!existsSync(anchorPath))
+          throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
+        const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
+        return opened(SqliteAnchor.open(options, openConnection), (anchor) => {
+          if (anchor.storeId() === readStoreId(connection)) return anchor;
+          throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
+        });
+      },
+      openArchive: async () => openSqliteArchive({ path, anchorPath }),
+      sizeBytes: async () => sizeBytes(path),
+      rewrite: async () => connection.exec("VACUUM"),
+      async emptyLog(pause) {
+        for (let attempt = 1; !emptyLog(connection); attempt++) {
+          if (attempt === maxAttempts) return false;
+          await pause();
+        }
+        return true;
+      },
+      insert: (transaction, table, rows) => transaction.insert(table, rows),
+      sealing,
+      completion: [],
+    };
+  });
+}
+
+function emptyLog(connection: SqliteConnection): boolean {
+  // Most of the work, without blocking writers.
+  passiveCheckpoint(connection);
+  connection.exec(`PRAGMA busy_timeout = ${maxWaitMs}`);
+  try {
+    return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
+  } finally {
+    connection.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+  }
+}
+
+/** Size of the file and its write-ahead log. */
+function sizeBytes(path: string): number {
+  return ["", "-wal"].reduce((sum, suffix) => sum + (statSync(path + suffix, { throwIfNoEntry: false })?.size ?? 0), 0);
+}
+
+/** Makes something of an open resource, and closes the resource if that fails. */
+function opened<Open extends { close(): void }, Result>(open: Open, make: (open: Open) => Result): Result {
+  try {
+    return make(open);
+  } catch (error) {
+    open.close();
+    throw error;
+  }
 }

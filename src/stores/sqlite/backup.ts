@@ -17,8 +17,8 @@ import { openConnection, readStoreId } from "../files/connection.ts";
 import { BackupTargetError, IncompatibleStoreError } from "../files/errors.ts";
 import type { Backup } from "../sql/backend.ts";
 import { heads } from "../sql/log-rows.ts";
-import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { SqliteQueries } from "./queries.ts";
+import { requireSchema, requireUnsealed } from "./schema.ts";
 
 const busyTimeoutMs = 10_000;
 

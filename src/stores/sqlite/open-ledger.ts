@@ -7,8 +7,7 @@ import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import { originPrefixProblem, requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import { openAnchor, readAnchor, type SqliteAnchor } from "../files/anchor.ts";
-import { openConnection, readStoreId } from "../files/connection.ts";
-import { requireSafeBlocks } from "../files/database-file.ts";
+import { openConnection, readStoreId, requireSafeBlocks } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { appendBatches } from "../sql/appending.ts";
 import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
@@ -18,11 +17,11 @@ import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
 import { admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
-import { migrateSqlite, requireUnsealed } from "./migrate.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
 import type { WorkerData } from "./protocol.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
+import { migrateSqlite, requireUnsealed } from "./schema.ts";
 import { sqliteStore } from "./store.ts";
 import { StoreThread, type ThreadLimits } from "./thread.ts";
 

@@ -2,7 +2,6 @@
  * Runs the statements of `sql/` on an SQLite connection. Each statement ends before its promise is returned, so an
  * `await` resumes before any other event in the thread, and no other work runs between the statements of a transaction.
  */
-
 import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "../files/connection.ts";
 import type {
   Answer,
@@ -15,7 +14,7 @@ import type {
   Value,
 } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
-import type { Table } from "../sql/tables.ts";
+import type { Table } from "../sql/schema.ts";
 import { toReported } from "./errors.ts";
 import { notedRegistrations } from "./noted-erasures.ts";
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { maxErasedAtOnce } from "../../../src/ledger/ports/records-administration.ts";
-import { openSqliteArchive } from "../../../src/stores/sqlite/operators.ts";
+import { openSqliteArchive } from "../../../src/stores/sqlite/backend.ts";
 import { storeIn } from "../../contract/ledger-records.ts";
 import {
   directory,

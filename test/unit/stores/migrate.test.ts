@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
+import { openSqliteArchive } from "../../../src/stores/sqlite/backend.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { openSqliteArchive } from "../../../src/stores/sqlite/operators.ts";
-import { migrations } from "../../../src/stores/sqlite/schema.ts";
+import { migrateSqlite, migrations } from "../../../src/stores/sqlite/schema.ts";
 import { manualClock, seededRandom, storeIn } from "../../contract/ledger-records.ts";
 
 let directory: string;

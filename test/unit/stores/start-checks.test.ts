@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { requireSafeBlocks } from "../../../src/stores/files/database-file.ts";
+import { requireSafeBlocks } from "../../../src/stores/files/connection.ts";
 import { aheadError, isAhead } from "../../../src/stores/sql/store-checks.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 

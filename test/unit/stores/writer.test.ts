@@ -7,7 +7,7 @@ import { encodeRecord } from "../../../src/ledger/append/record-text.ts";
 import { seedBytes } from "../../../src/ledger/append/sequence.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/files/anchor.ts";
 import { openConnection, type SqliteConnection } from "../../../src/stores/files/connection.ts";
-import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
+import { migrateSqlite } from "../../../src/stores/sqlite/schema.ts";
 import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 

@@ -4,7 +4,7 @@
  */
 import { types } from "pg";
 import type { Statement, Value } from "../../sql/queries.ts";
-import type { ColumnType } from "../../sql/tables.ts";
+import type { ColumnType } from "../../sql/schema.ts";
 
 /** Bytes before the elements: dimensions, flags, type of the elements, their number, index of the first. */
 const headerBytes = 20;

@@ -1,5 +1,4 @@
 /** A pooled connection, lent for one unit of work. Statements are pipelined. */
-
 import type { Duplex } from "node:stream";
 import type { ClientBase, PoolClient } from "pg";
 import type { Timers } from "../../../base/timers.ts";
@@ -15,7 +14,7 @@ import {
   type Transaction,
   type Value,
 } from "../../sql/queries.ts";
-import type { Table } from "../../sql/tables.ts";
+import type { Table } from "../../sql/schema.ts";
 import { withArrays } from "./arrays.ts";
 import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
 

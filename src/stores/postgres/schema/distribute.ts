@@ -1,7 +1,7 @@
 /** Distributes the tables over the nodes of a Citus cluster, so that all rows of a tenant are on one node. */
 import { IncompatibleStoreError } from "../../files/errors.ts";
 import type { Queries, Row } from "../../sql/queries.ts";
-import { tables } from "../../sql/tables.ts";
+import { tables } from "../../sql/schema.ts";
 
 /** Tables by how Citus distributes them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */
 interface Placement {

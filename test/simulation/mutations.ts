@@ -106,7 +106,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["keep the opening of an erased record", "    queries.query(deleteOpenings, [tenantId, recordIds]),\n", ""],
       ["keep the answer of an erased record", "UPDATE kept_answers SET sealed = NULL", "UPDATE kept_answers SET sealed = sealed"],
       ["find an erased record by its terms", "    removeFromSegments(queries, tenantId, leaves),\n", ""],
-      ["erase what is held", "    const hold = holdOn(recordId);\n    return hold === undefined", "    const hold = undefined as never;\n    return hold === undefined"],
+      ["erase what is held", "  const hold = holdOn(recordId);\n  return hold === undefined", "  const hold = undefined as never;\n  return hold === undefined"],
     ],
     "stores/sql/idempotency-records.ts": [
       [

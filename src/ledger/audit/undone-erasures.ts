@@ -1,13 +1,6 @@
 /** Describes erasures that a restored backup has undone, for operators. */
 import { plural } from "../../base/visible-text.ts";
-import type { RecordKind } from "../ports/record.ts";
-import type { ReapplyRefusal, UndoneErasure } from "../ports/records-administration.ts";
-import { unerasable } from "../record/operator-records.ts";
-
-/** Returns the refusal for a kind that is never erased. */
-export function refusalOfKind(kind: RecordKind): ReapplyRefusal | undefined {
-  return unerasable[kind] === undefined ? undefined : { why: "kind", kind };
-}
+import type { UndoneErasure } from "../ports/records-administration.ts";
 
 /** One line for each tenant and cause, for the operator. */
 export function describeUndone(undone: readonly UndoneErasure[]): readonly string[] {

@@ -1,6 +1,5 @@
 /** Erases records and holds them, in transactions under the lock of the log's head; finds erasures that were undone. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import { refusalOfKind } from "../../ledger/audit/undone-erasures.ts";
 import type { RecordKind } from "../../ledger/ports/record.ts";
 import {
   type ErasedRecord,
@@ -9,6 +8,7 @@ import {
   type LegalHold,
   maxErasedAtOnce,
   type NotedErasure,
+  type ReapplyRefusal,
   type UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
 import type { AppendableRecord, BatchResult } from "../../ledger/ports/store.ts";
@@ -43,51 +43,57 @@ const keepRegistrations: Statement = {
   text: "UPDATE registered_artifacts SET relied_on = 1 WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])",
 };
 
-/** A record that may be erased, or was. */
+/** Why a record of the tenant must not be erased. */
+type FoundRefusal = Exclude<ReapplyRefusal, { readonly why: "unproven" }>;
+
+/** A record that may be erased, or was, or must not be. */
 export interface FoundRecord {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   readonly kind: RecordKind;
   readonly earlier: ErasedRecord | undefined;
+  /** Undefined if it may be, or was. */
+  readonly refusal: FoundRefusal | undefined;
 }
 
-/** Returns those of the records that the tenant has. */
+/** Returns those of the records that the tenant has, in the order of the call, like their erasures' leaves. */
 export async function findErasable(
   queries: Queries,
   tenantId: TenantId,
   recordIds: readonly RecordId[],
-): Promise<ReadonlyMap<RecordId, FoundRecord>> {
+): Promise<readonly FoundRecord[]> {
   const { rows } = await queries.query(findRecords, [tenantId, recordIds]);
-  const found = rows.map((row): [RecordId, FoundRecord] => {
-    const recordId = row.record_id as RecordId;
-    const leafIndex = row.leaf_index as number;
-    const erasureLeafIndex = row.erasure_leaf_index as number | null;
-    const { kind } = readLeaf(`The leaf ${leafIndex}`, row.leaf as Uint8Array);
-    if (erasureLeafIndex === null) return [recordId, { recordId, leafIndex, kind, earlier: undefined }];
-    const { recorded_at: erasedAt } = readLeaf(`The leaf ${erasureLeafIndex}`, row.erasure_leaf as Uint8Array);
-    return [
-      recordId,
-      { recordId, leafIndex, kind, earlier: { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: true } },
-    ];
-  });
-  return new Map(found);
+  const holdOn = await holdsCovering(queries, tenantId, recordIds);
+  const found = new Map(
+    rows.map((row): [RecordId, FoundRecord] => {
+      const recordId = row.record_id as RecordId;
+      const leafIndex = row.leaf_index as number;
+      const erasureLeafIndex = row.erasure_leaf_index as number | null;
+      const { kind } = readLeaf(`The leaf ${leafIndex}`, row.leaf as Uint8Array);
+      const one = { recordId, leafIndex, kind };
+      if (erasureLeafIndex === null)
+        return [recordId, { ...one, earlier: undefined, refusal: refusalOf(kind, recordId, holdOn) }];
+      const { recorded_at: erasedAt } = readLeaf(`The leaf ${erasureLeafIndex}`, row.erasure_leaf as Uint8Array);
+      const earlier = { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: true };
+      return [recordId, { ...one, earlier, refusal: undefined }];
+    }),
+  );
+  return [...new Set(recordIds)].flatMap((recordId) => found.get(recordId) ?? []);
+}
+
+function refusalOf(kind: RecordKind, recordId: RecordId, holdOn: HoldOn): FoundRefusal | undefined {
+  if (unerasable[kind] !== undefined) return { why: "kind", kind };
+  const hold = holdOn(recordId);
+  return hold === undefined ? undefined : { why: "held", hold };
 }
 
 /** Returns why records must not be erased; empty if all may be, or were. */
-export async function refusalsOf(
-  queries: Queries,
-  tenantId: TenantId,
-  recordIds: readonly RecordId[],
-  found: ReadonlyMap<RecordId, FoundRecord>,
-): Promise<readonly ErasureRefusal[]> {
-  const holdOn = await holdsCovering(queries, tenantId, recordIds);
+export function refusalsOf(recordIds: readonly RecordId[], found: readonly FoundRecord[]): readonly ErasureRefusal[] {
+  const refusals = new Map(found.map(({ recordId, refusal }) => [recordId, refusal]));
   return recordIds.flatMap((recordId): readonly ErasureRefusal[] => {
-    const one = found.get(recordId);
-    if (one === undefined) return [{ recordId, why: "unknown" }];
-    if (one.earlier !== undefined) return [];
-    if (unerasable[one.kind] !== undefined) return [{ recordId, why: "kind", kind: one.kind }];
-    const hold = holdOn(recordId);
-    return hold === undefined ? [] : [{ recordId, why: "held", hold }];
+    if (!refusals.has(recordId)) return [{ recordId, why: "unknown" }];
+    const refusal = refusals.get(recordId);
+    return refusal === undefined ? [] : [{ recordId, ...refusal }];
   });
 }
 
@@ -97,12 +103,11 @@ export async function previewErasure(
   recordIds: readonly RecordId[],
 ): Promise<ErasurePreview> {
   const found = await findErasable(queries, tenantId, recordIds);
-  const refused = await refusalsOf(queries, tenantId, recordIds, found);
+  const refused = refusalsOf(recordIds, found);
   if (refused.length > 0) return { refused };
-  const wanted = recordIds.flatMap((recordId) => found.get(recordId) ?? []);
   return {
-    erasable: wanted.flatMap(({ earlier, ...record }) => (earlier === undefined ? [record] : [])),
-    erased: wanted.flatMap(({ earlier }) => earlier ?? []),
+    erasable: found.flatMap(({ earlier, refusal: _, ...record }) => (earlier === undefined ? [record] : [])),
+    erased: found.flatMap(({ earlier }) => earlier ?? []),
   };
 }
 
@@ -111,41 +116,35 @@ export type AppendOwn = (records: readonly AppendableRecord[]) => Promise<BatchR
 
 /**
  * Erases those of the records that were not: removes the erasable parts of each, appends a leaf, and notes it. The
- * caller checks holds and kinds. Resolves with all of them, in the order of the call.
+ * caller checks refusals. Resolves with all of them, in the same order.
  */
 export async function eraseRecords(
   transaction: Transaction,
   tenantId: TenantId,
-  recordIds: readonly RecordId[],
+  found: readonly FoundRecord[],
   { reason, operator, clock, random }: ErasureOptions,
   append: AppendOwn,
 ): Promise<readonly ErasedRecord[]> {
-  const found = await findErasable(transaction, tenantId, recordIds);
-  // In the order of the call, like their leaves: the database has no order.
-  const fresh = [...new Set(recordIds)].flatMap((recordId) => {
-    const one = found.get(recordId);
-    return one === undefined || one.earlier !== undefined ? [] : [one];
+  const fresh = found.filter(({ earlier }) => earlier === undefined);
+  if (fresh.length === 0) return found.flatMap(({ earlier }) => earlier ?? []);
+  const answers = await removeRemains(transaction, tenantId, fresh);
+  const erasures = fresh.map(({ recordId, leafIndex, kind }) => {
+    const idempotencyRecords = answers.filter((row) => row.leaf_index === leafIndex).length;
+    const target = { recordId, leafIndex, kind, idempotencyRecords };
+    return erasureRecord(tenantId, target, { reason, operator, clock, random });
   });
-  if (fresh.length > 0) {
-    const answers = await removeRemains(transaction, tenantId, fresh);
-    const erasures = fresh.map(({ recordId, leafIndex, kind }) => {
-      const idempotencyRecords = answers.filter((row) => row.leaf_index === leafIndex).length;
-      const target = { recordId, leafIndex, kind, idempotencyRecords };
-      return erasureRecord(tenantId, target, { reason, operator, clock, random });
-    });
-    const { results } = await append(erasures);
-    const rows = fresh.map(({ recordId, leafIndex }, position) => {
+  const { results } = await append(erasures);
+  const erased = new Map(
+    fresh.map(({ recordId, leafIndex }, position) => {
       const erasure = results[position];
       if (typeof erasure !== "object") throw new Error("The erasure has no place in the log.");
-      return [tenantId, recordId, leafIndex, erasure.leafIndex];
-    });
-    await transaction.insert(tables.erasures, rows);
-  }
-  const now = await findErasable(transaction, tenantId, recordIds);
-  return recordIds.flatMap((recordId) => {
-    const done = now.get(recordId)?.earlier;
-    return done === undefined ? [] : [{ ...done, wasErased: found.get(recordId)?.earlier !== undefined }];
-  });
+      const { leafIndex: erasureLeafIndex, recordedAt: erasedAt } = erasure;
+      return [recordId, { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: false }];
+    }),
+  );
+  const rows = [...erased.values()].map((one) => [tenantId, one.recordId, one.leafIndex, one.erasureLeafIndex]);
+  await transaction.insert(tables.erasures, rows);
+  return found.flatMap(({ recordId, earlier }) => earlier ?? erased.get(recordId) ?? []);
 }
 
 /**
@@ -186,12 +185,10 @@ const all: Statement = {
           ORDER BY tenant_id, record_id`,
 };
 
+type HoldOn = (recordId: RecordId) => LegalHold | undefined;
+
 /** Returns, for each held record, a hold that covers it: on the tenant, or on the record itself. */
-async function holdsCovering(
-  queries: Queries,
-  tenantId: TenantId,
-  recordIds: readonly RecordId[],
-): Promise<(recordId: RecordId) => LegalHold | undefined> {
+async function holdsCovering(queries: Queries, tenantId: TenantId, recordIds: readonly RecordId[]): Promise<HoldOn> {
   const { rows } = await queries.query(covering, [tenantId, [wholeTenant, ...recordIds]]);
   const holds = rows.map(holdOf);
   const onTenant = holds.find(({ recordId }) => recordId === undefined);
@@ -283,15 +280,12 @@ async function unrecordedOf(
   noted: readonly NotedErasure[],
 ): Promise<readonly UndoneErasure[]> {
   const recordIds = noted.map(({ recordId }) => recordId);
-  const found = await findErasable(queries, tenantId, recordIds);
-  const holdOn = await holdsCovering(queries, tenantId, recordIds);
-  return recordIds.flatMap((recordId) => {
-    const one = found.get(recordId);
-    if (one === undefined || one.earlier !== undefined) return [];
-    const hold = holdOn(recordId);
-    const refusal = refusalOfKind(one.kind) ?? (hold && { why: "held" as const, hold });
-    return [{ tenantId, recordId, leafIndex: one.leafIndex, erasureLeafIndex: undefined, refusal }];
-  });
+  return (await findErasable(queries, tenantId, recordIds))
+    .filter(({ earlier }) => earlier === undefined)
+    .map(({ recordId, leafIndex, refusal }) => ({
+      ...{ tenantId, recordId, leafIndex, refusal },
+      erasureLeafIndex: undefined,
+    }));
 }
 
 /**
@@ -340,7 +334,7 @@ async function withRefusals(
 function withRefusal(
   { tenant_id, record_id, leaf_index, erasure_leaf_index }: Row,
   entries: ReadonlyMap<unknown, Row>,
-  holdOn: Awaited<ReturnType<typeof holdsCovering>>,
+  holdOn: HoldOn,
 ): UndoneErasure {
   const recordId = record_id as RecordId;
   const leafIndex = leaf_index as number;
@@ -354,8 +348,7 @@ function withRefusal(
   if (entry?.record_id !== recordId || !saysErased(entries.get(erasure_leaf_index), recordId, leafIndex))
     return { ...members, refusal: { why: "unproven" } };
   const { kind } = readLeaf(`The leaf ${leafIndex}`, entry.leaf as Uint8Array);
-  const hold = holdOn(recordId);
-  return { ...members, refusal: refusalOfKind(kind) ?? (hold && { why: "held", hold }) };
+  return { ...members, refusal: refusalOf(kind, recordId, holdOn) };
 }
 
 /** Whether the row is the leaf of the record that erased this one. */

@@ -88,9 +88,9 @@ export class RecordsAdministration {
     return translated(this.#store, async () => {
       const result = await this.#withHeadLock(tenantId, async (transaction, append): Promise<ErasureResult> => {
         const found = await findErasable(transaction, tenantId, recordIds);
-        const refused = await refusalsOf(transaction, tenantId, recordIds, found);
+        const refused = refusalsOf(recordIds, found);
         if (refused.length > 0) return { refused };
-        const erased = await eraseRecords(transaction, tenantId, recordIds, this.#stated(statement), append);
+        const erased = await eraseRecords(transaction, tenantId, found, this.#stated(statement), append);
         return { erased, overwritten: undefined };
       });
       if ("refused" in result) return result;
@@ -144,10 +144,7 @@ export class RecordsAdministration {
     const erased = await this.#withHeadLock(tenantId, async (transaction, append) => {
       const recordIds = noted.map(({ recordId }) => recordId);
       const found = await findErasable(transaction, tenantId, recordIds);
-      const refused = new Set(
-        (await refusalsOf(transaction, tenantId, recordIds, found)).map(({ recordId }) => recordId),
-      );
-      const wanted = recordIds.filter((recordId) => !refused.has(recordId));
+      const wanted = found.filter(({ refusal }) => refusal === undefined);
       return eraseRecords(transaction, tenantId, wanted, this.#stated(statement), append);
     });
     return erased.map(({ recordId, leafIndex, erasureLeafIndex }) => ({
@@ -166,7 +163,7 @@ export class RecordsAdministration {
     return this.#locked(tenantId, async (transaction) => {
       if ((await headOfTenant(transaction, tenantId)) === undefined) return "unknown";
       if (recordId !== undefined) {
-        const found = (await findErasable(transaction, tenantId, [recordId])).get(recordId);
+        const [found] = await findErasable(transaction, tenantId, [recordId]);
         if (found === undefined) return "unknown";
         if (found.earlier !== undefined) return "erased";
       }

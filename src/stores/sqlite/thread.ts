@@ -39,10 +39,10 @@ interface ThreadOptions {
 export class StoreThread {
   readonly #data: WorkerData;
   readonly #options: ThreadOptions;
-  readonly #ready = Promise.withResolvers<void>();
+  /** Settles when the thread first serves, or does not; undefined before its start. */
+  #ready: PromiseWithResolvers<void> | undefined;
   #worker: Worker | undefined;
   #isReady = false;
-  #state: "at rest" | "starting" | "started" = "at rest";
   /**
    * In the order of the calls: the thread works on the first. An array, since a Map with few entries would keep results
    * alive: see `OpenAnswers`.
@@ -62,7 +62,7 @@ export class StoreThread {
 
   /** Whether the thread was started. */
   get isStarted(): boolean {
-    return this.#state === "started";
+    return this.#ready !== undefined;
   }
 
   /**
@@ -70,18 +70,15 @@ export class StoreThread {
    * calls are accepted all the same.
    */
   get ready(): Promise<void> {
-    return this.#state === "at rest" ? Promise.resolve() : this.#ready.promise;
+    return this.#ready?.promise ?? Promise.resolve();
   }
 
   /** Starts the thread, if that is needed. Does not wait for it. */
   start(): void {
-    if (this.#state !== "at rest") return;
-    this.#state = "starting";
-    const started = () => {
-      this.#state = "started";
-    };
+    if (this.#ready !== undefined) return;
+    this.#ready = Promise.withResolvers();
     // If the start fails, the next call reports it.
-    this.#ready.promise.then(started, started);
+    this.#ready.promise.catch(() => {});
     this.#begin();
   }
 
@@ -89,7 +86,7 @@ export class StoreThread {
   async call(request: WorkerRequest): Promise<unknown> {
     if (this.#closing) throw unavailable("The store is closed.");
     this.start();
-    if (this.#state === "starting") await this.#ready.promise.catch(() => {});
+    if (!this.#isReady) await this.ready.catch(() => {});
     return this.#post(request);
   }
 
@@ -139,7 +136,7 @@ export class StoreThread {
   #receive(message: WorkerMessage, worker: Worker): void {
     if (message.type === "ready") {
       this.#isReady = true;
-      this.#ready.resolve();
+      this.#ready?.resolve();
       return;
     }
     if (message.type === "long_log") {
@@ -192,7 +189,7 @@ export class StoreThread {
     for (const { reject } of this.#pending) reject(unavailable(cause));
     this.#pending = [];
     if (this.#closing) return;
-    this.#ready.reject(unavailable(cause));
+    this.#ready?.reject(unavailable(cause));
     const { minRestartDelayMs, maxRestartDelayMs } = this.#options.limits;
     const delayMs = Math.min(maxRestartDelayMs, minRestartDelayMs * 2 ** this.#failuresInARow);
     this.#failuresInARow += 1;

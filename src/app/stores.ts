@@ -28,17 +28,11 @@ export async function openStores(
   const stores = await backend
     .openStores(config, { clock, random, logger, openAnchor, events })
     .catch((cause: unknown) => {
-      throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
-        cause,
-      });
+      const setting = cause instanceof KeyFileError ? "SVC_LEDGER_KEY" : "SVC_STORE";
+      throw new Error(`${setting}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, { cause });
     });
   metrics.watchStuck(() => stores.stuck().length);
   return stores;
-}
-
-/** The setting that prevented a store from being opened. */
-function storeSetting(problem: unknown): "SVC_LEDGER_KEY" | "SVC_STORE" {
-  return problem instanceof KeyFileError ? "SVC_LEDGER_KEY" : "SVC_STORE";
 }
 
 /** Whether records can be written, with a remark about tenants whose records cannot. */

@@ -73,8 +73,8 @@ export const storeCompactCommand = command({
       onProgress: progress.show,
     };
     const { removed, beforeBytes, afterBytes, isLogEmpty } = await inStore(async () => {
-      const database = await (await storeBackend(config)).openDatabase("upkeep");
-      return compactStore(database, upkeep).finally(() => database.close());
+      await using database = await (await storeBackend(config)).openDatabase("upkeep");
+      return await compactStore(database, upkeep);
     }).finally(progress.done);
     const lines = [
       ...Object.entries(removed).map(([table, count]) => `${table}: ${count} expired rows removed`),
@@ -117,12 +117,9 @@ export const storeCopyCommand = command({
     const copy = async (isDryRun: boolean): Promise<CopiedStore> => {
       const { copyStore, previewCopy } = await import("../stores/sql/copy.ts");
       const progress = createProgress(terminal);
-      const ends: StoreDatabase[] = [];
       try {
-        const source = await open("source", from, config.anchor);
-        ends.push(source);
-        const target = await open("target", to, undefined);
-        ends.push(target);
+        await using source = await open("source", from, config.anchor);
+        await using target = await open("target", to, undefined);
         const result = await (isDryRun ? previewCopy : copyStore)({
           ...{ source, target, keyPath },
           clock: systemClock,
@@ -135,7 +132,6 @@ export const storeCopyCommand = command({
         throw error instanceof Refusal ? error : new Refusal([messageOf(error), ...(isDryRun ? [] : [stillSealed])]);
       } finally {
         progress.done();
-        for (const end of ends) await end.close();
       }
     };
     return {
@@ -178,14 +174,11 @@ function copyAnswer({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun:
 async function abandon(name: string, open: () => Promise<StoreDatabase>): Promise<Step> {
   const { abandonCopy, hasBrokenSeal } = await import("../stores/sql/copy.ts");
   const withSource = async (work: (source: StoreDatabase) => Promise<boolean>): Promise<boolean> => {
-    let source: StoreDatabase | undefined;
     try {
-      source = await open();
+      await using source = await open();
       return await work(source);
     } catch (error) {
       throw new Refusal(messageOf(error));
-    } finally {
-      await source?.close();
     }
   };
   const isOn = await withSource(hasBrokenSeal);

@@ -170,5 +170,6 @@ export async function openPostgresDatabase(
     completion: [
       "INSERT INTO log_names (name, tenant_id) SELECT right(origin, 32), tenant_id FROM log_heads ON CONFLICT DO NOTHING",
     ],
+    [Symbol.asyncDispose]: () => pool.close(),
   };
 }

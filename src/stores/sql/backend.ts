@@ -41,7 +41,7 @@ export interface StoreBackend {
 }
 
 /** A store of this program's schema, as commands open it, beside services or without one. */
-export interface StoreDatabase extends Database {
+export interface StoreDatabase extends Database, AsyncDisposable {
   /** Begins messages. */
   readonly name: string;
   /** Path of the anchor; undefined if there is none. */

@@ -31,12 +31,7 @@ const findRevision: Statement = {
   text: "SELECT content FROM policy_revisions WHERE revision = $1",
 };
 
-interface EntryRow {
-  readonly leaf_index: number;
-  readonly leaf: Uint8Array;
-  readonly sealed: Uint8Array;
-  readonly opening: Uint8Array;
-}
+type EntryRow = Readonly<Record<"leaf" | "sealed" | "opening", Uint8Array>> & { readonly leaf_index: number };
 
 export interface ReadDatabase extends Queries {
   /** Reads a tenant's rows in one snapshot. */

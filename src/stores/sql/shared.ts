@@ -131,10 +131,8 @@ const maxBatch = 256;
 /** Bound of waiting calls. */
 const maxWaiting = 10_000;
 
-interface Waiting {
+interface Waiting extends PromiseWithResolvers<boolean> {
   readonly row: ProofRow;
-  resolve(first: boolean): void;
-  reject(error: unknown): void;
 }
 
 export class ProofBatches {
@@ -154,24 +152,21 @@ export class ProofBatches {
   /** Rejects as `write` does, and with `store_unavailable` if too many calls wait. */
   firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
     if (this.#waiting.length >= maxWaiting) return Promise.reject(unavailable("Too many proofs wait to be noted."));
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    this.#waiting.push({ row: { ...use, expiresAtMs }, resolve, reject });
+    const waiting = { row: { ...use, expiresAtMs }, ...Promise.withResolvers<boolean>() };
+    this.#waiting.push(waiting);
     if (!this.#writing) void this.#writeAll();
-    return promise;
+    return waiting.promise;
   }
 
   async #writeAll(): Promise<void> {
     this.#writing = true;
-    while (this.#waiting.length > 0) await this.#writeSome(this.#waiting.splice(0, maxBatch));
-    this.#writing = false;
-  }
-
-  async #writeSome(batch: readonly Waiting[]): Promise<void> {
-    try {
-      const first = await this.#write(batch.map(({ row }) => row));
-      for (const [i, { resolve }] of batch.entries()) resolve(first[i] === true);
-    } catch (error) {
-      for (const { reject } of batch) reject(error);
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, maxBatch);
+      await this.#write(batch.map(({ row }) => row)).then(
+        (first) => batch.forEach(({ resolve }, at) => void resolve(first[at] === true)),
+        (error: unknown) => batch.forEach(({ reject }) => void reject(error)),
+      );
     }
+    this.#writing = false;
   }
 }

@@ -122,6 +122,7 @@ export function openSqliteDatabase(
       insert: (transaction, table, rows) => transaction.insert(table, rows),
       sealing,
       completion: [],
+      [Symbol.asyncDispose]: async () => connection.close(),
     };
   });
 }

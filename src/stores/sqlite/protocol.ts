@@ -29,9 +29,8 @@ export interface WorkerRequest {
   readonly args: readonly unknown[];
 }
 
-export interface NumberedRequest {
+export interface NumberedRequest extends WorkerRequest {
   readonly id: number;
-  readonly request: WorkerRequest;
 }
 
 /** The methods of an object in a thread, for callers in another. */

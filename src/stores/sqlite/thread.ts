@@ -109,7 +109,7 @@ export class StoreThread {
     const id = this.#nextId++;
     this.#pending.push({ id, resolve, reject });
     if (this.#pending.length === 1) this.#watchFirst(this.#worker);
-    this.#worker.postMessage({ id, request } satisfies NumberedRequest);
+    this.#worker.postMessage({ id, ...request } satisfies NumberedRequest);
     return promise;
   }
 

@@ -113,13 +113,13 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
     ? served.together(works)
     : Promise.all(works.map((work) => work())));
   if (role === "writer") requireInPlace(files);
-  if (calls.some(({ request }) => request.call === "probe")) requireInPlace(role === "writer" ? otherFiles : files);
+  if (calls.some(({ call }) => call === "probe")) requireInPlace(role === "writer" ? otherFiles : files);
   isMoved = false;
   return results;
 }
 
 /** Calls the method that a request names. */
-async function dispatch(store: Served, { request: { call, args } }: NumberedRequest): Promise<unknown> {
+async function dispatch(store: Served, { call, args }: NumberedRequest): Promise<unknown> {
   const method: unknown = Reflect.get(store, call);
   if (typeof method !== "function") throw new Error(`The ${role} does not serve ${call}.`);
   return method.apply(store, args);
@@ -164,7 +164,7 @@ function groups(waiting: readonly NumberedRequest[]): readonly (readonly Numbere
   const all: NumberedRequest[][] = [];
   let open: NumberedRequest[] = [];
   for (const one of waiting) {
-    const isShareable = role === "writer" && shareable.has(one.request.call);
+    const isShareable = role === "writer" && shareable.has(one.call);
     if (!isShareable || open.length === maxTogether) open = [];
     if (open.length === 0) all.push(open);
     open.push(one);
@@ -216,7 +216,7 @@ function dropStore(): void {
 async function answerAll(first: NumberedRequest): Promise<void> {
   for (const group of groups([first, ...received()])) {
     const [head] = group;
-    if (head?.request.call === "close") {
+    if (head?.call === "close") {
       dropStore();
       own.postMessage({ type: "result", id: head.id, result: undefined } satisfies WorkerMessage);
       own.close();

@@ -23,7 +23,7 @@ import {
   turnOf,
 } from "../sql/appending.ts";
 import { headByName } from "../sql/log-rows.ts";
-import { LogTools, type LogToolsOptions, namingLog } from "../sql/log-tools.ts";
+import { LogTools, type LogToolsOptions, nameLog } from "../sql/log-tools.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
 import { type ConnectionPool, ofMany } from "./connection/pool.ts";
@@ -82,7 +82,7 @@ export class LogWriter {
 
   /** Whether no other tenant would wait for this batch. */
   #mayShare({ tenantId, records }: TenantBatch): boolean {
-    return records.length <= maxShared && !this.#pool.isSlow(tenantId);
+    return records.length <= maxShared && !this.#pool.bulkhead.isSlow(tenantId);
   }
 
   /** Resolves with the outcomes of the transaction of many that is under way, or of a transaction of this tenant. */
@@ -169,7 +169,7 @@ export class LogWriter {
     const { fresh } = planBatch(records, () => undefined);
     const begun = this.#tools.sequence(undefined, fresh.slice(0, turnOf(fresh, this.#tools)));
     // First, in its own statement: the name's row may be on another node than the tenant's rows.
-    await this.#pool.write(...namingLog(logNameOf(begun.head.origin), tenantId));
+    await this.#pool.write(nameLog, [logNameOf(begun.head.origin), tenantId]);
     const opened = await this.#pool.transaction((connection) =>
       appendParts(connection, [{ tenantId, records, head: undefined, begun }], { taking: "apart", tools: this.#tools }),
     );

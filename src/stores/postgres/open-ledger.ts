@@ -86,7 +86,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     return {
       ledger: ledgerOver(store, signer, { limits, anchor: shared, events: options.events }),
       shared: store,
-      stuck: () => pool.stuck,
+      stuck: () => pool.bulkhead.stuck,
     };
   } catch (error) {
     await pool.close();

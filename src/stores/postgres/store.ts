@@ -7,7 +7,7 @@ import type { PortionCounters } from "../../domain/ports.ts";
 import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import type { SigningKeysOfStore } from "../sql/key-ring.ts";
-import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
+import { keepingCosignature, keepRevision } from "../sql/log-rows.ts";
 import { type Statement, type Transaction, throughAll, translated } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
 import { givingBack, keyTenant, noteProofs, ProofBatches, takePortion } from "../sql/shared.ts";
@@ -49,7 +49,7 @@ export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresSto
     },
     async keepPolicyRevision(revision: string, content: string | Uint8Array) {
       // The server reads UTF-8 bytes as text; converting megabytes to a string would block the event loop.
-      await pool.retrying(() => pool.write(...keepingRevision(revision, content)));
+      await pool.retrying(() => pool.write(keepRevision, [revision, content]));
     },
     async check() {
       await pool.retrying(() => makeProbe(pool, keys, clock.now()));

@@ -29,8 +29,9 @@ import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-row
 import { type Grown, insertHead, type LogTools, type OwnRows, touch, writeRows } from "./log-tools.ts";
 import type { Row, Transaction } from "./queries.ts";
 import { addRegistrations, type FreshBatch } from "./registrations.ts";
+import { tables } from "./schema.ts";
 import { additionOf, type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
-import { beginIndex, indexesOf } from "./search-segments.ts";
+import { indexesOf } from "./search-segments.ts";
 import { maxBytesAgain, type OwnRange, readToIndex } from "./stored-record.ts";
 
 /** Another writer was first. Nothing was stored, and the next attempt sees the other's changes. */
@@ -297,7 +298,10 @@ class Appending {
       if (log === undefined) {
         if (!(await insertHead(this.#connection, head)))
           throw new ConflictError("The log was opened by another writer.");
-        if (index !== undefined) await beginIndex(this.#connection, tenantId, index);
+        if (index !== undefined)
+          await this.#connection.insert(tables.searchKeys, [
+            [tenantId, index.generation, index.key, index.filledTo, 1],
+          ]);
       }
       const calls = keptCalls(records, entries);
       this.#add({ before: log, head, entries, tiles: edge.takeTouched(), calls, search }, records.length);

@@ -181,12 +181,8 @@ export function keepingCosignature(cosignature: StoredCosignature): [Statement, 
   return [keep, [tenantId, witness, keyId, size, root, line]];
 }
 
-/** Returns the statement that keeps a policy revision, unless it exists, and its values. */
-export function keepingRevision(revision: string, content: string | Uint8Array): [Statement, readonly unknown[]] {
-  return [keepRevision, [revision, content]];
-}
-
-const keepRevision: Statement = {
+/** Keeps a policy revision, unless it exists. */
+export const keepRevision: Statement = {
   name: "keep_revision",
   text: "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 };

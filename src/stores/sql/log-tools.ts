@@ -135,7 +135,8 @@ export class WaitingTerms {
   }
 }
 
-const nameLog: Statement = {
+/** Keeps the name of a new log. */
+export const nameLog: Statement = {
   name: "name_log",
   text: "INSERT INTO log_names (name, tenant_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 };
@@ -166,11 +167,6 @@ const touchHeads = onTenants(
   "touch_heads",
   (isOwn) => `UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE ${isOwn}`,
 );
-
-/** Returns the statement that keeps the name of a new log, and its values. */
-export function namingLog(name: string, tenantId: TenantId): [Statement, readonly unknown[]] {
-  return [nameLog, [name, tenantId]];
-}
 
 /** Opens a log. Resolves with false if the tenant has one already. */
 export async function insertHead(

@@ -98,7 +98,8 @@ export async function rebuildIndexes(
   const end = parts.at(-1)?.end ?? 0;
   for (let block = 0; block <= blockOf(end); block += 1) {
     await pause();
-    await write((transaction) => sweepSegments(transaction, tenantId, { ...rangeOfBlock(block), generation }));
+    const { first, end } = rangeOfBlock(block);
+    await write((transaction) => transaction.query(sweepSegments, [tenantId, first, end, generation]));
   }
   const freshKey = random(new Uint8Array(artifactKeyBytes));
   await pause();

@@ -71,7 +71,8 @@ const remove: Statement = {
   name: "remove_search_segment",
   text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3",
 };
-const sweep: Statement = {
+/** Removes segments of older indexes that begin in a range. */
+export const sweepSegments: Statement = {
   name: "sweep_search_segments",
   text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3 AND generation < $4",
 };
@@ -174,15 +175,6 @@ export async function removeFromSegments(
   await Promise.all(changes);
 }
 
-/** Removes segments of older indexes that begin in a range. */
-export async function sweepSegments(
-  queries: Queries,
-  tenantId: TenantId,
-  { first, end, generation }: Look,
-): Promise<void> {
-  await queries.query(sweep, [tenantId, first, end, generation]);
-}
-
 function toSegment({ first_leaf, end_leaf, generation, terms }: Row): Segment {
   return {
     first: first_leaf as number,
@@ -226,15 +218,6 @@ export async function indexesOf(
       { generation: generation as number, key: key as Uint8Array, filledTo: filled_to as number },
     ]),
   );
-}
-
-/** Begins the index of a new log. */
-export function beginIndex(
-  transaction: Transaction,
-  tenantId: TenantId,
-  { generation, key, filledTo }: IndexGeneration,
-): Promise<void> {
-  return transaction.insert(tables.searchKeys, [[tenantId, generation, key, filledTo, 1]]);
 }
 
 /** What an append adds to the index of a log. */

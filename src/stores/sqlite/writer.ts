@@ -11,7 +11,7 @@ import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "
 import { refuseUnsound } from "../sql/anchoring.ts";
 import { type Appended, appendBatches } from "../sql/appending.ts";
 import { RetiredKeyError, SigningKeysOfStore } from "../sql/key-ring.ts";
-import { headByName, keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
+import { headByName, keepingCosignature, keepRevision } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
 import { givingBack, noteProofs, type ProofRow, takePortion } from "../sql/shared.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
@@ -136,7 +136,7 @@ export class SqliteWriter {
   }
 
   async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
-    await this.#transact(() => this.#queries.query(...keepingRevision(revision, utf8Text(content))));
+    await this.#transact(() => this.#queries.query(keepRevision, [revision, utf8Text(content)]));
   }
 
   /** Returns for each proof, in order, whether this is its first use. */

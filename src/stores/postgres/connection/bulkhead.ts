@@ -33,6 +33,7 @@ export class Bulkhead {
     this.#options = options;
   }
 
+  /** Keys whose work is stuck, the longest first. */
   get stuck(): readonly string[] {
     return [...this.#stuck];
   }

@@ -33,9 +33,9 @@ const emptyPauseMs = 50;
 export class ConnectionPool implements Queries {
   readonly #pool: Pool;
   readonly #timeoutMs: number;
-  readonly #timers: Timers;
+  readonly timers: Timers;
   readonly #options: ConnectionPoolOptions;
-  readonly #bulkhead: Bulkhead;
+  readonly bulkhead: Bulkhead;
   readonly #turns = new AsyncLocalStorage<Turn>();
   #established = 0;
   #isScarce = false;
@@ -44,8 +44,8 @@ export class ConnectionPool implements Queries {
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
     this.#timeoutMs = options.workTimeoutMs ?? options.timeoutMs;
-    this.#timers = options.timers;
-    this.#bulkhead = new Bulkhead({
+    this.timers = options.timers;
+    this.bulkhead = new Bulkhead({
       timers: options.timers,
       maxSlow: Math.max(1, Math.floor(options.poolSize / 2)),
       onStuck: (key) =>
@@ -152,20 +152,6 @@ export class ConnectionPool implements Queries {
     return this.#inTime(this.#turnOf(ownKey), shared);
   }
 
-  get timers(): Timers {
-    return this.#timers;
-  }
-
-  /** Whether the last work of this key was slow. */
-  isSlow(key: string): boolean {
-    return this.#bulkhead.isSlow(key);
-  }
-
-  /** Keys whose work is stuck, the longest first. */
-  get stuck(): readonly string[] {
-    return this.#bulkhead.stuck;
-  }
-
   /** Waits for the work under way, then closes every connection. */
   async close(): Promise<void> {
     await this.#pool.end();
@@ -181,7 +167,7 @@ export class ConnectionPool implements Queries {
 
   #withConnection<Result>(key: string, work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
     const turn = this.#turnOf(key);
-    return this.#bulkhead.run(
+    return this.bulkhead.run(
       turn.key,
       () => remainingMs(turn),
       () => this.#connect(turn),
@@ -197,17 +183,17 @@ export class ConnectionPool implements Queries {
     work: (connection: PostgresConnection) => Promise<Result>,
   ): Promise<Result> {
     const connection = new PostgresConnection(client, {
-      timers: this.#timers,
+      timers: this.timers,
       remainingMs: () => Math.min(remainingMs(turn), this.#options.timeoutMs),
       callOff: (processId) => callOff(this.#options, processId),
     });
     const ended = Promise.withResolvers<never>();
     const end = (error: Error) => {
-      this.#bulkhead.noteStuck(turn.key);
+      this.bulkhead.noteStuck(turn.key);
       connection.end();
       ended.reject(error);
     };
-    const cancel = this.#timers.after(remainingMs(turn), () =>
+    const cancel = this.timers.after(remainingMs(turn), () =>
       end(connection.isCommitting ? new UnknownOutcomeError("A commit took too long.") : tookTooLong()),
     );
     onOver(() => {
@@ -241,7 +227,7 @@ export class ConnectionPool implements Queries {
     if (!this.#isScarce) {
       this.#isScarce = true;
       this.#options.logger?.warn({ connections: this.#established }, "the database gives no more connections");
-      this.#timers.after(scarceMs, () => {
+      this.timers.after(scarceMs, () => {
         this.#isScarce = false;
         options.max = this.#options.poolSize;
       });
@@ -249,13 +235,13 @@ export class ConnectionPool implements Queries {
     options.max = Math.max(1, this.#established);
     if (this.#established > 0) return;
     const paused = Promise.withResolvers<void>();
-    this.#timers.after(Math.min(emptyPauseMs, remainingMs(turn)), paused.resolve);
+    this.timers.after(Math.min(emptyPauseMs, remainingMs(turn)), paused.resolve);
     await paused.promise;
   }
 
   async #inTime<Result>(turn: Turn, waitedFor: Promise<Result>): Promise<Result> {
     const late = Promise.withResolvers<never>();
-    const cancel = this.#timers.after(remainingMs(turn), () => late.reject(tookTooLong()));
+    const cancel = this.timers.after(remainingMs(turn), () => late.reject(tookTooLong()));
     return Promise.race([waitedFor, late.promise]).finally(cancel);
   }
 }

@@ -21,7 +21,7 @@ await mkdir(dataDir);
 const settings = join(directory, "settings.yaml");
 const store = `sqlite:${join(dataDir, "platform.db")}`;
 await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
-const many = { directory: dataDir, tenantId: "tenant-a", records: 4_000, markup, nowMs: Date.now() };
+const many = { directory: dataDir, tenantId: "tenant-a", records: 10_000, markup, nowMs: Date.now() };
 const denials = await writeManyRecords(many);
 const decisionId = denials.at(-1) ?? "";
 const erased = denials.slice(0, erasedRecords).flatMap((id) => ["--record", id]);

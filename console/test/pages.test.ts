@@ -10,7 +10,7 @@ import { commandOf } from "../src/pages/reports.tsx";
 import { samplesIn } from "../src/pages/system.tsx";
 import { changedFiles } from "../src/policies.ts";
 
-test("a file is hashed piece by piece, as sha256sum does", async () => {
+test("a file is hashed piece by piece, with the result of sha256sum", async () => {
   const bytes = new Uint8Array(300_000).map((_, index) => index % 251);
   const seen: number[] = [];
   const digest = await digestOf(new Blob([bytes]), (read) => seen.push(read));
@@ -19,7 +19,7 @@ test("a file is hashed piece by piece, as sha256sum does", async () => {
   expect(await digestOf(new Blob([]))).toBe(`sha256:${createHash("sha256").digest("hex")}`);
 });
 
-test("a chart has every day, also those without a record, across the end of a month", () => {
+test("a chart has every day, including days without a record, across the end of a month", () => {
   const days = daysTo(new Date("2026-03-02T23:59:59Z"), 4);
   expect(days).toEqual(["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-02"]);
   const counted = { records: 5, values: [{ value: "2026-03-01", records: 5 }] };
@@ -37,7 +37,7 @@ test.each([
   expect(laneOf(row)).toBe(lane);
 });
 
-test("an event is in the lane of what was done, whatever outcome it claims", () => {
+test("an event is in the lane of its operation, whatever outcome it claims", () => {
   const summary = { operation: "protect", outcome: "denied" };
   const row = { leaf_index: 1, record_id: "x", kind: "evidence", recorded_at: "", erased: false, summary };
   expect(laneOf(row)).toBe("protect");
@@ -59,7 +59,7 @@ test("metrics are read with their help, without the buckets of histograms", () =
   ]);
 });
 
-test("rows are CSV that no spreadsheet runs, in the columns of the command", () => {
+test("rows are CSV that no spreadsheet executes, in the columns of the command", () => {
   const summary = {
     ...{ principal: "=cmd", subject: "s", operation: "access", resource: { kind: "file", id: 'a "b", c' } },
     ...{ outcome: "allowed", reasons: ["x", "y"], alerts: ["break-glass"], evidence: "missing" },
@@ -77,7 +77,7 @@ test("rows are CSV that no spreadsheet runs, in the columns of the command", () 
   );
 });
 
-test("the command of a report has its period, for a shell", () => {
+test("the command of a report has its period, quoted for a shell", () => {
   expect(commandOf("acme", { template: "access", last: "30d" })).toBe(
     "svc-platform-api ledger report --tenant acme --template access --last 30d --out report.html --csv",
   );
@@ -97,7 +97,7 @@ test("values are counted, the most frequent first", () => {
   });
 });
 
-test("policies are listed by their decisions, those that never decided last, and other reasons apart", () => {
+test("policies are sorted by their decisions, unused ones last, and other reasons apart", () => {
   const policy = (id: string, layer = "tenant") => ({
     layer,
     set: "default",

@@ -27,7 +27,7 @@ describe("the search box", () => {
     ["colour:red", "there is no colour"],
     ["last:soon", "last:soon is no period"],
     ["principal:a principal:b", "principal is there twice"],
-  ])("says what is wrong with %s", (text, problem) => {
+  ])("reports what is wrong with %s", (text, problem) => {
     expect(parseBox(text).problem).toContain(problem);
   });
 
@@ -39,7 +39,7 @@ describe("the search box", () => {
   );
 });
 
-test("the command asks the same, whatever is in the values", () => {
+test("the equivalent command asks the same, for any values", () => {
   expect(searchCommand("acme", { reason: "tenant/x", label: "it's $HOME" })).toBe(
     "svc-platform-api ledger search --newest --tenant acme --label 'it'\\''s $HOME' --decided-by tenant/x",
   );

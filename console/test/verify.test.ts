@@ -52,7 +52,7 @@ describe("a file", () => {
     ["no receipt", '{"service":"x"}', key, "the file has no receipt"],
     ["broken JSON", '{"receipt":', key, "neither JSON nor a checkpoint"],
     ["anything else", "%PDF-1.7", key, "checkpoint"],
-  ])("with %s is refused, and said why", async (_, text, keys, message) => {
+  ])("with %s is refused with the reason", async (_, text, keys, message) => {
     await expect(verifyFile(text, keysIn(keys))).rejects.toThrow(message);
   });
 });

@@ -53,7 +53,7 @@ function onDisk(values: readonly Uint8Array[]): readonly Uint8Array[] {
 const openingOf = ({ receipt }: Appended) => Buffer.from(receipt.opening ?? "", "base64");
 
 describe("bytes", () => {
-  test("of erased openings are in no file, while the service has them open; all others are", async () => {
+  test("of erased openings are in no file while the service has them open; all others are", async () => {
     const tenants = Array.from({ length: 30 }, (_, i) => tenant(`tenant-${i}`));
     const appended = await Promise.all(
       Array.from({ length: 600 }, async (_, i) => {
@@ -83,8 +83,8 @@ describe("bytes", () => {
   });
 });
 
-describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation meets %s", (fault) => {
-  test("all of an erasure has happened or nothing, and the same again completes it", { timeout: 30_000 }, async () => {
+describe.each(["failBefore", "failAfter"] satisfies Fault[])("if an operation meets %s", (fault) => {
+  test("an erasure is complete or absent, and a repeat completes it", { timeout: 30_000 }, async () => {
     let leaves = 1;
     let committed = 0;
     let untouched = 0;
@@ -169,7 +169,7 @@ describe("older files", () => {
     anchor.close();
   }
 
-  test("of the whole store do not show what was erased: the anchor has it", async () => {
+  test("of the whole store do not show erased records: the anchor notes them", async () => {
     const idempotency = { scope: "9".repeat(64), payloadDigest: "sha256:1", answer: {} };
     const [one, other] = [await append(alice, { idempotency }), await append()];
     await putOlderBack(one);
@@ -195,7 +195,7 @@ describe("older files", () => {
     expect(await append()).toMatchObject({ leafIndex: 4 });
   });
 
-  test("of the whole store keep what is held, whatever the anchor notes", async () => {
+  test("of the whole store keep held records, whatever the anchor notes", async () => {
     const one = await append();
     await putOlderBack(one);
     acceptOlder();
@@ -210,7 +210,7 @@ describe("older files", () => {
     expect(await fixture.audit(alice)).toEqual({ leaves: 2, erased: 0, problem: undefined });
   });
 
-  test("whose anchor notes what must never be erased lose nothing by it", async () => {
+  test("whose anchor notes records that must never be erased lose nothing", async () => {
     await append();
     const [genesis] = await fixture.rows("alice");
     note("alice", genesis?.recordId ?? "");
@@ -222,7 +222,7 @@ describe("older files", () => {
     expect(await fixture.audit(alice)).toEqual({ leaves: 2, erased: 0, problem: undefined });
   });
 
-  test("beside the anchor of another store believe nothing that it notes", async () => {
+  test("beside the anchor of another store ignore its notes", async () => {
     const one = await append();
     await ledger.close();
     note("alice", one.recordId);
@@ -237,7 +237,7 @@ describe("older files", () => {
     expect(onDisk([openingOf(one)])).toHaveLength(1);
   });
 
-  test("an opening that came back is no more in the store than its erasure is: an audit counts it as erased", async () => {
+  test("an opening that came back is removed with its erasure: an audit counts it as erased", async () => {
     const one = await append();
     const putBack = await fixture.backUpOpenings();
     await erase(alice, [one.recordId]);
@@ -264,7 +264,7 @@ describe("older files", () => {
     expect(anchored()).toEqual([{ tenant_id: "alice", record_id: one.recordId }]);
   });
 
-  test("a log that is older than its anchor is erased from no more than it is appended to", async () => {
+  test("a log that is older than its anchor accepts no erasure, as it accepts no append", async () => {
     const [one] = [await append(), await append()];
     const anchor = new DatabaseSync(fixture.store.anchorPath);
     anchor.exec("UPDATE anchored_logs SET size = size + 1");

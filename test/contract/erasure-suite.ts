@@ -58,7 +58,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
 
     const problems = () => fixture.problems(clock.nowMs);
 
-    test("what stands beside a log fits it, before and after an erasure", async () => {
+    test("rows beside a log match it, before and after an erasure", async () => {
       const idempotency = { scope: "ab".repeat(32), payloadDigest: `sha256:${"cd".repeat(32)}`, answer: { ok: true } };
       const { recordId } = await append(alice, { idempotency });
       await append(alice, { idempotency: { ...idempotency, scope: "ef".repeat(32) } });
@@ -87,7 +87,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         await expect(reopen()).rejects.toThrow("ledger clock accept");
       });
 
-      test("a log whose time is accepted says so, and the service goes on", async () => {
+      test("a log whose time is accepted says so, and the service continues", async () => {
         expect(await accept(alice)).toBe(true);
         await expect(reopen()).rejects.toThrow("set the clock right");
         expect(await accept(bob)).toBe(true);
@@ -104,7 +104,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         expect(await erase(alice, id)).toMatchObject({ refused: [{ why: "kind", kind: "clock_acceptance" }] });
       });
 
-      test("its verifiers find nothing wrong, and times go on from the accepted one", async () => {
+      test("its verifiers find no fault, and times continue from the accepted one", async () => {
         await accept(alice);
         await accept(bob);
         await reopen();
@@ -122,7 +122,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         expect(await fixture.audit(alice)).toMatchObject({ leaves: 6, problem: undefined });
       });
 
-      test("it is accepted once, and a clock that is ahead again is refused again", async () => {
+      test("its time is accepted once, and a clock that is ahead again is refused again", async () => {
         expect(await accept(tenant("carol"))).toBe(false);
         await accept(bob);
         expect([await accept(alice), await accept(alice)]).toEqual([true, false]);
@@ -137,7 +137,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         await reopen();
       });
 
-      test("a log that is not ahead has nothing to accept", async () => {
+      test("a log that is not ahead needs no acceptance", async () => {
         clock.nowMs += aheadMs - 300_000;
         expect(await accept(alice)).toBe(false);
         expect(await kinds()).toEqual(["genesis", "decision", "decision"]);
@@ -175,7 +175,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       });
     });
 
-    test("a record that is erased already stays so, and says since when", async () => {
+    test("a record that is erased already stays so, and the answer says since when", async () => {
       const [a, b] = [await append(alice), await append(alice)];
       const [first] = erasedOf(await erase(alice, a.recordId));
       clock.nowMs += 60_000;
@@ -187,7 +187,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       ]);
     });
 
-    test("one that must not be erased keeps the others too", async () => {
+    test("one record that must not be erased keeps the others too", async () => {
       const good = await append(alice);
       const erased = await append(alice);
       await erase(alice, erased.recordId);
@@ -211,7 +211,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       await expect(erase(alice, ...many)).rejects.toThrow(RangeError);
     });
 
-    test("a retry of its call is told, and recorded no second time", async () => {
+    test("a retry of an erased record's call is refused, and not recorded again", async () => {
       const idempotency: Idempotency = { scope: "7".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
       const { recordId } = await append(alice, { idempotency });
       expect(await append(alice, { idempotency })).toMatchObject({ recordId });
@@ -247,7 +247,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       expect(await codes()).toEqual(["not_shown", "not_expected", "not_shown", "not_expected"]);
     });
 
-    test("what a backup brings back stays erased for readers, and is erased again when that is asked for", async () => {
+    test("a record restored by a backup stays hidden, and is erased again on request", async () => {
       const idempotency: Idempotency = { scope: "8".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
       const [a, b] = [await append(alice, { idempotency }), await append(alice)];
       const kept = await append(alice);
@@ -296,7 +296,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       await fixture.reading(async (archive) => expect(await archive.undoneErasures()).toEqual([]));
     });
 
-    test("a hold keeps what a backup brought back, and readers see none of it", async () => {
+    test("a hold keeps what a backup restored, and readers see none of it", async () => {
       const [a, b] = [await append(alice), await append(bob)];
       const putBack = await fixture.backUpOpenings();
       await erase(alice, a.recordId);
@@ -314,7 +314,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       expect(await administration.reapplyErasures(alice, statement)).toMatchObject({ reapplied: [held], left: [] });
     });
 
-    test("a row among the erased ones that no leaf speaks of removes nothing", async () => {
+    test("a row of an erasure without a leaf removes nothing", async () => {
       const [a, b] = [await append(alice), await append(alice)];
       await fixture.query(`INSERT INTO erasures VALUES ('alice', '${a.recordId}', 1, 2)`);
       const unproven = { recordId: a.recordId, refusal: { why: "unproven" } };
@@ -326,7 +326,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       expect((await fixture.audit(alice)).problem).toMatchObject({ leafIndex: 1, message: /no leaf erased them/ });
     });
 
-    test("an opening that is lost without an erasure is wrong, until the record is erased", async () => {
+    test("an opening that is lost without an erasure is damage, until the record is erased", async () => {
       const [a, b] = [await append(alice), await append(alice)];
       await fixture.deleteOpening("alice", b.recordId);
       expect(await fixture.audit(alice)).toMatchObject({
@@ -344,7 +344,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       expect(await ledger.find(alice, a.recordId)).toMatchObject({ record_id: a.recordId });
     });
 
-    test("while others append under load nothing is lost", async () => {
+    test("appends under load lose nothing beside erasures", async () => {
       const first: Appended[] = await Promise.all(Array.from({ length: 40 }, () => append(alice)));
       let erasing = true;
       const acknowledged: Appended[] = [];
@@ -368,7 +368,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       await expectGapless(fixture, "alice", leaves);
     });
 
-    test("two that erase the same at once write one leaf", async () => {
+    test("two concurrent erasures of the same record write one leaf", async () => {
       const { recordId } = await append(alice);
       const other = await fixture.administration({ clock, random: seededRandom("other") });
       const results = await Promise.all([
@@ -386,7 +386,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
     });
 
     describe("a legal hold", () => {
-      test("on a record forbids to erase it until it is released, across restarts", async () => {
+      test("on a record forbids its erasure until it is released, across restarts", async () => {
         const [a, b] = [await append(alice), await append(alice)];
         const hold = { tenantId: alice, recordId: a.recordId, reason: "case 12", placedAtMs: clock.nowMs };
         expect(await administration.placeHold(hold)).toEqual(hold);
@@ -409,7 +409,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         expect(erasedOf(await erase(alice, b.recordId, a.recordId))).toHaveLength(2);
       });
 
-      test("on a tenant covers all that it has and will have, and nothing of others", async () => {
+      test("on a tenant covers all its present and future records, and none of others", async () => {
         const early = await append(alice);
         const hold = { tenantId: alice, recordId: undefined, reason: "inquiry", placedAtMs: clock.nowMs };
         expect(await administration.placeHold(hold)).toEqual(hold);
@@ -427,7 +427,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         expect(erasedOf(await erase(alice, early.recordId))).toHaveLength(1);
       });
 
-      test("stays as it is when another is placed on the same", async () => {
+      test("stays as it is if it is placed again", async () => {
         const { recordId } = await append(alice);
         const hold = await administration.placeHold({ tenantId: alice, recordId, reason: "first" });
         clock.nowMs += 5;
@@ -435,7 +435,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         expect(await holds(alice)).toEqual([hold]);
       });
 
-      test("is not placed on nothing", async () => {
+      test("on an unknown record is refused", async () => {
         const [a, b] = [await append(alice), await append(bob)];
         await erase(alice, a.recordId);
         const placeHold = (tenantId: TenantId, recordId: RecordId | undefined) =>
@@ -446,14 +446,14 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         expect(await holds(undefined)).toEqual([]);
       });
 
-      test("does not undo an erasure: what it came too late for is said to be erased", async () => {
+      test("does not undo an erasure: on an erased record it is refused as erased", async () => {
         const { recordId } = await append(alice);
         await erase(alice, recordId);
         await administration.placeHold({ tenantId: alice, recordId: undefined, reason: "inquiry" });
         expect(erasedOf(await erase(alice, recordId))).toMatchObject([{ wasErased: true }]);
       });
 
-      test("is listed, of one tenant or of all", async () => {
+      test("is listed, for one tenant or all", async () => {
         const [a, b] = [await append(alice), await append(bob)];
         const placeHold = (tenantId: TenantId, recordId: RecordId | undefined) =>
           administration.placeHold({ tenantId, recordId, reason: "case 15" });

@@ -27,7 +27,7 @@ afterEach(async () => {
   await fixture.remove();
 });
 
-test("the first record starts it, and a check looks at it from then on", async () => {
+test("the first record starts the reader thread, and a check includes it from then on", async () => {
   const { recordId } = await ledger.append(makeRecord(alice));
   await vi.waitFor(() => expect(started).toHaveLength(2));
   expect(await ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
@@ -38,12 +38,12 @@ test("the first record starts it, and a check looks at it from then on", async (
   expect(started).toHaveLength(3);
 });
 
-test("a question before any record starts it, and waits for it", async () => {
+test("a question before any record starts the reader thread, and waits for it", async () => {
   expect(await ledger.find(alice, makeRecord(alice).recordId)).toBe("unknown");
   expect(started).toHaveLength(2);
 });
 
-test("a question is refused while it does not start, and answered once it does", async () => {
+test("a question is refused while the reader thread fails to start, and answered once it runs", async () => {
   process.once("worker", (reader) => void reader.terminate());
   const asked = ledger.find(alice, makeRecord(alice).recordId);
   await expect(asked).rejects.toMatchObject({ reason: "store_unavailable" });

@@ -68,7 +68,7 @@ test("an older copy of the store is refused, and the right one is served again",
   await fixture.verify();
 });
 
-test("a disk that fails while a store is compared with its anchor is no older copy", async () => {
+test("a disk failure during the comparison with the anchor is not reported as an older copy", async () => {
   await append(1);
   await ledger.close();
   const failure = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 10 });
@@ -85,7 +85,7 @@ test("a disk that fails while a store is compared with its anchor is no older co
   await append(1);
 });
 
-test("a log that is sound in itself, and older than what was answered, is not appended to", async () => {
+test("a sound log that is older than its answers is not appended to", async () => {
   await append(3);
   const [older] = fixture.query("SELECT hex(root) AS root FROM log_heads");
   await append(2);
@@ -104,7 +104,7 @@ test("a log that is sound in itself, and older than what was answered, is not ap
   await expectGapless(fixture, "alice", 4);
 });
 
-test("a log that is missing is refused", async () => {
+test("a missing log is refused", async () => {
   await append(3);
   await append(1, bob);
   await ledger.close();
@@ -116,7 +116,7 @@ test("a log that is missing is refused", async () => {
   });
 });
 
-test("an older copy of the store under a newer -wal file is refused, and so is the reverse, and neither is touched", async () => {
+test("an older store under a newer -wal file is refused, and so is the reverse, and neither is changed", async () => {
   const files = (name: string) =>
     ["", "-wal"].map((suffix) => [fixture.path + suffix, `${fixture.path}.${name}${suffix}`]);
   const keep = (name: string) => {
@@ -153,7 +153,7 @@ test("an older copy of the store under a newer -wal file is refused, and so is t
   await fixture.verify();
 });
 
-test("an anchor takes no tree of the same size with another root, nor of another log, and notes nothing with it", async () => {
+test("an anchor refuses a tree of the same size with another root, or of another log, with all its batch", async () => {
   await append(3);
   const anchor = SqliteAnchor.open({ ...anchorConnection, path: fixture.store.anchorPath, busyTimeoutMs: 1_000 });
   const noted = anchor.find(alice) as LogState;
@@ -167,7 +167,7 @@ test("an anchor takes no tree of the same size with another root, nor of another
   anchor.close();
 });
 
-test("an anchor whose rollback failed commits what it notes afterwards", async () => {
+test("an anchor whose rollback failed commits later notes", async () => {
   await append(3);
   const options = { ...anchorConnection, path: fixture.store.anchorPath, busyTimeoutMs: 1_000 };
   let isFailing = false;
@@ -209,7 +209,7 @@ test("a log that was rewritten at its size, or before it, is refused", async () 
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("before leaf 4") });
 });
 
-test("an anchor that is lost, or another store's, is refused", async () => {
+test("a missing anchor, or one of another store, is refused", async () => {
   await append(1);
   await ledger.close();
   rmSync(fixture.store.anchorPath);
@@ -224,7 +224,7 @@ test("an anchor that is lost, or another store's, is refused", async () => {
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("of another store") });
 });
 
-test("the key is made by itself once, kept private, and never replaced", async () => {
+test("the key is created once, kept private, and never replaced", async () => {
   await append(1);
   await ledger.close();
   const { keyPath } = fixture.store;
@@ -254,7 +254,7 @@ test("the anchor survives the process, and the writer's store the machine", () =
   expect([pragma("machine"), pragma("process")]).toEqual([2, 1]);
 });
 
-test("another origin is refused once there is a log, and its own is served again", async () => {
+test("another origin is refused once a log exists, and its own is served again", async () => {
   await ledger.close();
   ledger = await fixture.open({ clock, random, originPrefix: "elsewhere.example" });
   await ledger.close();

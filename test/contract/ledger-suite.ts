@@ -36,7 +36,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       await fixture.remove();
     });
 
-    test("a record is found as it was appended, with what the ledger adds", async () => {
+    test("a record is found as it was appended, with the ledger's members", async () => {
       const record = makeRecord(alice);
       const appended = await ledger.append(record);
       expect(appended).toEqual({
@@ -61,7 +61,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       });
     });
 
-    test("a log begins with a genesis leaf, and its leaves have no identity", async () => {
+    test("a log begins with a genesis leaf, and its leaves contain no identity", async () => {
       const record = makeRecord(alice);
       await ledger.append(record);
       await ledger.append(makeRecord(alice, { kind: "evidence", policyRevision: undefined as never }));
@@ -87,7 +87,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       });
     });
 
-    test("another tenant's record is unknown, and so is one that does not exist", async () => {
+    test("another tenant's record is unknown, as is one that does not exist", async () => {
       const { recordId, log } = await ledger.append(makeRecord(alice));
       expect((await ledger.append(makeRecord(bob))).log).not.toBe(log);
       expect(await ledger.find(bob, recordId)).toBe("unknown");
@@ -101,7 +101,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(await ledger.find(bob, record.recordId)).toMatchObject({ tenant_id: "bob" });
     });
 
-    test("time does not go back within a log when the clock does", async () => {
+    test("time within a log does not go back if the clock does", async () => {
       await ledger.append(makeRecord(alice));
       clock.nowMs -= 60_000;
       const again = await ledger.append(makeRecord(alice));
@@ -111,7 +111,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(other.recordedAt).toBe("2026-01-02T03:03:05.006Z");
     });
 
-    test("a start is refused where the clock is more than five minutes behind a log", async () => {
+    test("a start is refused if the clock is more than five minutes behind a log", async () => {
       await ledger.append(makeRecord(alice));
       await ledger.close();
       const behindBy = (ms: number) => ({ ...manualClock(), now: () => clock.nowMs - ms });
@@ -128,7 +128,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(await ledger.find(alice, recordId)).toBe("erased");
     });
 
-    test("any record has a receipt in the newest tree, as long as it is not erased", async () => {
+    test("any record has a receipt in the newest tree, unless it is erased", async () => {
       const appended: Appended[] = [];
       for (let count = 0; count < 5; count++) appended.push(await ledger.append(makeRecord(alice)));
       const other = await ledger.append(makeRecord(bob));
@@ -188,7 +188,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(good).toMatchObject({ status: "fulfilled", value: { leafIndex: 1 } });
     });
 
-    test("a leaf that would be too large is refused alone", async () => {
+    test("a leaf that is too large is refused alone", async () => {
       const results = await Promise.allSettled([
         ledger.append(makeRecord(alice)),
         ledger.append(makeRecord(alice, { policyRevision: "r".repeat(65_535) })),
@@ -198,7 +198,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(results[1]).toMatchObject({ status: "rejected", reason: { reason: "internal" } });
     });
 
-    test("any text comes back as it was, whatever its alphabet", async () => {
+    test("any text is read back unchanged, whatever its alphabet", async () => {
       await fc.assert(
         fc.asyncProperty(fc.dictionary(cleanText, cleanText, { noNullPrototype: true }), async (attributes) => {
           const record = makeRecord(alice, { request: { attributes } });
@@ -230,7 +230,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       );
     });
 
-    test("a full queue refuses, says when to come back, and serves again when it has drained", async () => {
+    test("a full queue refuses with a retry time, and accepts again once it has drained", async () => {
       await ledger.close();
       ledger = await fixture.open({ clock, random, limits: { maxQueuedPerTenant: 3 } });
       const results = await Promise.allSettled(Array.from({ length: 5 }, () => ledger.append(makeRecord(alice))));
@@ -241,7 +241,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 4 });
     });
 
-    test("records of several commits, scattered or side by side, are proven together in the largest of their trees", async () => {
+    test("records of several commits, scattered or adjacent, are proven together in the largest of their trees", async () => {
       const appended: Appended[] = [];
       // Commits of one record and of many; the last ones lie in a second tile.
       for (const count of [1, 7, 1, 250, 1, 20])
@@ -317,7 +317,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
         await expect(retry("d")).rejects.toMatchObject({ reason: "store_unavailable" });
       });
 
-      test("is appended once; retries get its place, receipt and answer, across restarts and whatever came since", async () => {
+      test("is appended once; retries get its place, receipt and answer, across restarts and later records", async () => {
         const first = await retry("a");
         expect(first).not.toHaveProperty("earlierAnswer");
         await ledger.append(makeRecord(alice));
@@ -330,7 +330,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
         await expectGapless(fixture, "alice", 3);
       });
 
-      test("is one record in a storm, on two ledgers", async () => {
+      test("is one record under concurrent retries, on two ledgers", async () => {
         const other = await fixture.open({ clock, random: seededRandom("storm") });
         try {
           const otherRecord = recordMaker(clock, seededRandom("storm ids"));
@@ -372,13 +372,13 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
         expect(told).toEqual([2, "answered", "answered", "answered"]);
       });
 
-      test("is another tenant's own", async () => {
+      test("is separate for each tenant", async () => {
         await retry("e");
         const bobs = await ledger.append(makeRecord(bob, { idempotency: idempotency("e") }));
         expect(bobs).not.toHaveProperty("earlierAnswer");
       });
 
-      test("says so when its record was erased", async () => {
+      test("reports that its record was erased", async () => {
         const { recordId } = await retry("f");
         await fixture.deleteOpening("alice", recordId);
         await expect(retry("f")).rejects.toMatchObject({
@@ -398,7 +398,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       });
     });
 
-    test("closing writes what is queued and refuses what comes later", async () => {
+    test("closing writes queued records and refuses later ones", async () => {
       const queued = Array.from({ length: 10 }, () => ledger.append(makeRecord(alice)));
       const closed = ledger.close();
       await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });

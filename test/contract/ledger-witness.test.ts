@@ -134,8 +134,8 @@ function putBack(): void {
   }
 }
 
-describe("with an anchor file, witnesses follow", () => {
-  test("what is appended is cosigned soon, and the checkpoint that is served carries it", async () => {
+describe("witnesses beside an anchor file", () => {
+  test("appended records are cosigned soon, and the served checkpoint carries the cosignature", async () => {
     await open();
     await append(3);
     await append(2, bob);
@@ -145,7 +145,7 @@ describe("with an anchor file, witnesses follow", () => {
     verifyCosignature(note, witness());
   });
 
-  test("a slow witness holds no answer up, and gets the newest of what came meanwhile", async () => {
+  test("a slow witness delays no answer, and gets the newest tree next", async () => {
     await open();
     const letGo = witness().hold();
     await append(1);
@@ -156,7 +156,7 @@ describe("with an anchor file, witnesses follow", () => {
     expect(witness().requests).toBe(2);
   });
 
-  test("cosignatures are there again after a restart, without the witness", async () => {
+  test("cosignatures are served after a restart, without the witness", async () => {
     await open();
     await append(2);
     await caughtUp(3);
@@ -170,7 +170,7 @@ describe("with an anchor file, witnesses follow", () => {
     await expect(append(1)).resolves.toHaveLength(1);
   });
 
-  test("one that does not answer is given up in time", async () => {
+  test("a witness that does not answer times out", async () => {
     await open();
     witness().hold();
     await append(1);
@@ -199,7 +199,7 @@ describe("with an anchor file, witnesses follow", () => {
     ["a size of another type", say(409, "7\n"), "status 409"],
     ["a size that is none", say(409, "seven\n", "text/x.tlog.size"), "status 409"],
     ["no UTF-8", (response: ServerResponse) => void response.writeHead(200).end(Buffer.of(0xff)), "not valid"],
-  ])("one that answers %s is reported, and costs nothing else", async (_, answer, problem) => {
+  ])("a witness that answers %s is reported, without further harm", async (_, answer, problem) => {
     await open();
     witness().answer = answer;
     await append(1);
@@ -213,7 +213,7 @@ describe("with an anchor file, witnesses follow", () => {
     await caughtUp(3);
   });
 
-  test("a store that was put back with its anchor is found out before anything is appended", async () => {
+  test("a store that was restored with its anchor is detected before any append", async () => {
     await open();
     await append(2);
     await ledger.close();
@@ -238,7 +238,7 @@ describe("with an anchor file, witnesses follow", () => {
     expect(await fixture.rows("alice")).toHaveLength(3);
   });
 
-  test("a log that was rewritten is found out", async () => {
+  test("a rewritten log is detected", async () => {
     await open();
     await append(2);
     const [{ origin } = { origin: "" }] = await ledger.published();
@@ -251,7 +251,7 @@ describe("with an anchor file, witnesses follow", () => {
   });
 });
 
-describe("where answers wait for a quorum", () => {
+describe("if answers wait for a quorum", () => {
   async function startThree(): Promise<void> {
     witnesses.push(
       await startWitness({ logKeys, seed: 2, name: "witness.example/w2" }),
@@ -268,7 +268,7 @@ describe("where answers wait for a quorum", () => {
     for (const each of witnesses) verifyCosignature(checkpoint, each);
   });
 
-  test("one of three may be down; with two down nothing is answered, and what was written is there afterwards", async () => {
+  test("one of three may be down; with two down nothing is answered, and written records are there afterwards", async () => {
     await startThree();
     await open(2);
     await witnesses[2]?.stop();
@@ -287,7 +287,7 @@ describe("where answers wait for a quorum", () => {
     await fixture.verify();
   });
 
-  test("replicas that bring one log to a witness at the same time refuse no call", async () => {
+  test("replicas that send one log to a witness at the same time refuse no call", async () => {
     const replicas: (typeof ledger)[] = [];
     for (let replica = 0; replica < 3; replica++) {
       await open(1);
@@ -302,7 +302,7 @@ describe("where answers wait for a quorum", () => {
     expect(seenSizes()).toEqual([61]);
   });
 
-  test("readiness fails as soon as the quorum is lost, though a tenant that is idle was not asked about", async () => {
+  test("readiness fails as soon as the quorum is lost, although an idle tenant was not checked", async () => {
     const check = () => witnessing.readiness.check(new AbortController().signal);
     await open(1);
     await append(1);
@@ -332,7 +332,7 @@ describe("where answers wait for a quorum", () => {
     await vi.waitFor(() => append(1), { interval: 5 });
   });
 
-  test("a store that goes back while it is served, and its anchor with it, is not answered from", async () => {
+  test("a store that is rolled back with its anchor while it is served gives no answers", async () => {
     await open(1);
     await append(4);
     for (const sql of [

@@ -92,8 +92,8 @@ const cases: readonly (readonly [what: string, happens: () => void])[] = [
   ["the anchor is replaced", () => replace(fixture.store.anchorPath)],
 ];
 
-describe.each(cases)("where %s", (_what, happens) => {
-  test("no answer says recorded, the ledger is not ready, and a line says why, once", async () => {
+describe.each(cases)("if %s", (_what, happens) => {
+  test("no answer says recorded, the ledger is not ready, and one log line says why", async () => {
     happens();
     await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
     await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
@@ -110,13 +110,13 @@ test.each([
   ["the shared index", "-shm"],
   ["the anchor", ".anchor"],
   ["the anchor's log of writes", ".anchor-wal"],
-])("an idle ledger is not ready, and appends nothing, once %s is deleted", async (_what, end) => {
+])("an idle ledger becomes unready, and appends nothing, once %s is deleted", async (_what, end) => {
   unlinkSync(fixture.path + end);
   await expect(ledger.check()).rejects.toMatchObject(refusal);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
 });
 
-test("a file that is back in its place is served again, with what was acknowledged", async () => {
+test("a file that is back in its place is served again, with all acknowledged records", async () => {
   renameSync(data(), elsewhere());
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
   renameSync(elsewhere(), data());
@@ -129,7 +129,7 @@ test("a file that is back in its place is served again, with what was acknowledg
   await fixture.verify();
 });
 
-test("what only the deleted log of writes had is brought into the file before anybody is refused", async () => {
+test("records of a deleted write-ahead log are copied into the file before any refusal", async () => {
   unlinkSync(`${fixture.path}-wal`);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
   // As after a crash: the file alone is what is left.
@@ -143,7 +143,7 @@ test("what only the deleted log of writes had is brought into the file before an
     expect(await ledger.find(alice, recordId as Parameters<ServiceLedger["find"]>[1])).toHaveProperty("kind");
 });
 
-test("a store behind a link is served, until the link leads elsewhere", async () => {
+test("a store behind a link is served until the link changes", async () => {
   await ledger.close();
   const link = join(data(), "..", "link");
   symlinkSync(data(), link);
@@ -159,7 +159,7 @@ test("a store behind a link is served, until the link leads elsewhere", async ()
   await expect(ledger.check()).rejects.toMatchObject(refusal);
 });
 
-describe("where another store's bytes are written over the open file", () => {
+describe("if another store's bytes are written over the open file", () => {
   /** Opened by a writer that fails when the test says so, and then opens the store again. */
   let control: FaultControl;
   let bytes: Buffer;
@@ -215,7 +215,7 @@ describe("where another store's bytes are written over the open file", () => {
   });
 });
 
-test("a start without the store, beside its anchor, says so and makes nothing", async () => {
+test("a start without the store, beside its anchor, reports it and creates nothing", async () => {
   await ledger.close();
   rmSync(fixture.path);
   await expect(open()).rejects.toMatchObject({ ...incompatible, message: expect.stringContaining("is missing") });

@@ -80,7 +80,7 @@ const strays: readonly (readonly [table: string, name: string, sql: string])[] =
   }),
 ];
 
-test.each(stores)("on %s ledger verify names every row that no log has", async (kind, makeFixture) => {
+test.each(stores)("on %s ledger verify names every row without a log", async (kind, makeFixture) => {
   for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   const [clock, random] = [manualClock(), seededRandom()];
   const fixture = await makeFixture();

@@ -47,7 +47,7 @@ async function endSessions(): Promise<void> {
   await server.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'svc'");
 }
 
-test("a role that may read and write rows, and nothing else, does all that calls need", async () => {
+test("a role that may only read and write rows can do all that calls need", async () => {
   const { ledger, shared } = await open();
   await Promise.all(tenants.map((tenantId) => ledger.append(makeRecord(tenantId))));
   const limit = { counter: "a", maximum: 1, windowMs: 60_000, tenantId: first };
@@ -56,7 +56,7 @@ test("a role that may read and write rows, and nothing else, does all that calls
   await ledger.check();
 });
 
-test("a schema of the role's name puts no tables before ours", async () => {
+test("a schema with the role's name puts no tables before ours", async () => {
   await fixture.query("CREATE SCHEMA svc");
   await fixture.query("CREATE TABLE svc.entries (LIKE public.entries); CREATE TABLE svc.store (LIKE public.store)");
   await fixture.query("GRANT USAGE ON SCHEMA svc TO svc; GRANT ALL ON ALL TABLES IN SCHEMA svc TO svc");
@@ -74,7 +74,7 @@ test.each([
   ['elsewhere, "$user", public', "elsewhere, public"],
   ['"a schema", "$user"', '"a schema"'],
   ['"not$user", public', '"not$user", public'],
-])("of the search path %s, %s counts", async (given, expected) => {
+])("of the search path %s, %s is used", async (given, expected) => {
   await server.query(`ALTER ROLE svc SET search_path = ${given}`);
   const { prepareConnection } = await import("../../src/stores/postgres/connection/client-options.ts");
   const client = new Client({ connectionString: fixture.url.replace("postgres@", "svc@") });
@@ -89,7 +89,7 @@ test.each([
 });
 
 describe("readiness and calls agree", () => {
-  test("if the database takes no writes by default: neither goes on, and both do afterwards", async () => {
+  test("if the database is read-only by default: both fail, and both recover afterwards", async () => {
     const { ledger } = await open();
     await ledger.append(makeRecord(first));
     await server.query("ALTER ROLE svc SET default_transaction_read_only = on");
@@ -103,7 +103,7 @@ describe("readiness and calls agree", () => {
   });
 
   test.each(["SELECT FROM store FOR UPDATE", "LOCK TABLE store", "LOCK TABLE signing_keys"])(
-    "if another session holds what no call needs (%s): both go on",
+    "if another session holds what no call needs (%s): both continue",
     async (lock) => {
       const { ledger } = await open({ timeoutMs: 2_000 });
       await ledger.append(makeRecord(first));
@@ -126,8 +126,8 @@ describe("readiness and calls agree", () => {
   );
 });
 
-describe("a server that gives fewer connections than the pool may have", () => {
-  test("is waited for, not given up: every call is answered", async () => {
+describe("a server with fewer connections than the pool", () => {
+  test("is waited for: every call is answered", async () => {
     await server.query("ALTER ROLE svc CONNECTION LIMIT 3");
     const lines: object[] = [];
     const logger = { warn: (fields: object) => void lines.push(fields) };
@@ -144,7 +144,7 @@ describe("a server that gives fewer connections than the pool may have", () => {
     await ledger.check();
   }, 60_000);
 
-  test("is waited for within the time limit if others have all of them", async () => {
+  test("is waited for within the time limit if others hold all connections", async () => {
     const { ledger } = await open({ timeoutMs: 3_000 });
     await ledger.append(makeRecord(first));
     await server.query("ALTER ROLE svc CONNECTION LIMIT 0");

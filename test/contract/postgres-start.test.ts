@@ -38,14 +38,14 @@ async function start(changes: Parameters<PostgresFixture["open"]>[0] = options):
 }
 
 describe("the schema", () => {
-  test("is made once, however many migrate at the same time, and is not changed again", async () => {
+  test("is created once under concurrent migrations, and not changed again", async () => {
     const target = targetOf(await server.createDatabase());
     const runs = await Promise.all(Array.from({ length: 4 }, () => migratePostgres({ target, random })));
     expect(runs.filter((applied) => applied.length > 0)).toEqual([migrations.map(({ name }) => name)]);
     expect(await migratePostgres({ target, random })).toEqual([]);
   });
 
-  test("of a migration that fails leaves nothing behind", async () => {
+  test("of a failed migration leaves nothing", async () => {
     const url = await server.createDatabase();
     const broken = [...migrations, { name: "broken", sql: "CREATE TABLE later (a int); SELECT 1 / 0" }];
     await expect(migratePostgres({ target: targetOf(url), random, migrations: broken })).rejects.toThrow("division");
@@ -61,7 +61,7 @@ describe("the schema", () => {
     await expect(migratePostgres({ target: fixture.target, random })).rejects.toThrow(message);
   });
 
-  test("that is missing is not made by who serves", async () => {
+  test("that is missing is not created by the service", async () => {
     const target = targetOf(await server.createDatabase());
     await expect(start({ ...options, target })).rejects.toThrow("no schema yet: run `migrate`");
     await expect(openPostgresArchive({ target, anchorPath: undefined })).rejects.toThrow("run `migrate`");
@@ -69,7 +69,7 @@ describe("the schema", () => {
 });
 
 describe("a server", () => {
-  test.each(["fsync", "full_page_writes"])("that has %s off is refused", async (name) => {
+  test.each(["fsync", "full_page_writes"])("with %s off is refused", async (name) => {
     const weak = await startPostgres({ settings: { [name]: "off" } });
     try {
       const target = targetOf(weak.url);
@@ -80,7 +80,7 @@ describe("a server", () => {
     }
   });
 
-  test("whose role asks for less durable commits is not heard", async () => {
+  test("cannot relax durability through its role", async () => {
     await fixture.query("ALTER ROLE postgres SET synchronous_commit = off");
     await fixture.query("ALTER ROLE postgres SET client_min_messages = error");
     try {
@@ -101,7 +101,7 @@ describe("a server", () => {
     }
   });
 
-  test("without TLS is refused where TLS is asked for", async () => {
+  test("without TLS is refused if TLS is required", async () => {
     const tls = { rootCertificate: undefined, certificate: undefined, key: undefined };
     await expect(start({ ...options, target: { ...fixture.target, tls } })).rejects.toThrow("SSL");
   });
@@ -126,13 +126,13 @@ describe("a password", () => {
   });
 });
 
-describe("the key", () => {
-  test("is made by one of the replicas that share its file, and admitted once", async () => {
+describe("the signing key", () => {
+  test("is created by one of the replicas that share its file, and admitted once", async () => {
     await Promise.all(Array.from({ length: 3 }, () => start()));
     expect(await fixture.query("SELECT position FROM signing_keys")).toEqual([{ position: 0 }]);
   });
 
-  test("of a replica that has another file is refused", async () => {
+  test("of a replica with another file is refused", async () => {
     await start();
     const keyPath = join(folder, "own.key");
     await expect(start({ ...options, keyPath })).rejects.toThrow("is missing");
@@ -140,7 +140,7 @@ describe("the key", () => {
     await expect(start({ ...options, keyPath })).rejects.toThrow("is not the key that signs the logs");
   });
 
-  test("that is handed over is in every log, once, whichever replica starts with it", async () => {
+  test("after a rotation is in every log once, whichever replica starts with it", async () => {
     const ledger = await fixture.open(options);
     await ledger.append(makeRecord(alice));
     await ledger.append(makeRecord(tenant("bob")));
@@ -170,7 +170,7 @@ describe("an anchor in a file", () => {
     await ledger.close();
   });
 
-  test("finds a store that was put back, and one that is another", async () => {
+  test("detects a restored store, and another store", async () => {
     const anchorPath = join(folder, "anchor");
     const open = () => fixture.open({ ...options, anchorPath });
     let ledger = await open();
@@ -190,7 +190,7 @@ describe("an anchor in a file", () => {
   });
 });
 
-test("an origin that is none is refused before anything is opened", async () => {
+test("an invalid origin is refused before anything is opened", async () => {
   const { target, keyPath } = fixture;
   await expect(openPostgresStores({ ...options, target, keyPath, originPrefix: "a b" })).rejects.toThrow(RangeError);
 });

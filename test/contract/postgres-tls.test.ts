@@ -70,7 +70,7 @@ function openBy({ host = "localhost", parameters }: Way) {
 const trusted = () => ({ sslmode: "verify-full", sslrootcert: ours.certFile, ...shown() });
 const shown = () => ({ sslcert: client.certFile, sslkey: client.keyFile });
 
-test("a database that is who it must be is used, and nothing goes to it in the clear", async () => {
+test("a database with the right certificate is used, and nothing is sent to it in the clear", async () => {
   const ledger = await openBy({ parameters: trusted() });
   try {
     const { recordId } = await ledger.append(makeRecord(alice));

@@ -10,7 +10,7 @@ registrationSuite("SQLite", async () => sqliteFixture());
 test.each([
   ["the one that is relied on", 1],
   ["one that another superseded", 2],
-])("of an older store, what its anchor notes as erased stays so: %s", async (_, position) => {
+])("an erasure that the anchor notes holds for an older store: %s", async (_, position) => {
   const fixture = sqliteFixture();
   const [clock, random, alice] = [manualClock(), seededRandom(), tenant("alice")];
   const makeRecord = recordMaker(clock, random);

@@ -92,7 +92,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       }
     };
 
-    test("finds a tenant's own, by the names that it has, with what was recorded", async () => {
+    test("finds a tenant's own registrations by each name, with their records", async () => {
       const own = await register({ labels: ["restricted"], digest: digest.toUpperCase().replace("SHA", "sha") });
       const [records] = await ledger.registrations(alice, [digest]);
       expect(records).toEqual([
@@ -105,7 +105,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       expect(await problems()).toEqual([]);
     });
 
-    test("a decision about an artifact, an event and a registration that was not accepted are none", async () => {
+    test("excludes decisions, events, and registrations that were not accepted", async () => {
       await register({ citation: "mismatch" });
       await ledger.append(makeRecord(alice, { request: { artifact_digest: digest } }));
       await ledger.append(makeRecord(alice, { kind: "evidence", request: { artifact_digest: digest } }));
@@ -113,7 +113,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       expect(await problems()).toEqual([]);
     });
 
-    test("what one replica has acknowledged another finds at once", async () => {
+    test("finds on one replica at once what another acknowledged", async () => {
       const replica = await fixture.open({ clock, random: seededRandom("replica") });
       try {
         for (const labels of [["a"], ["b"], ["c"]]) {
@@ -128,7 +128,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       }
     });
 
-    test("of any history exactly what is relied on, at every moment, in batches and over a restart", async () => {
+    test("of any history returns exactly the relied-on registrations, at every moment, in batches and after a restart", async () => {
       const said = fc.record({
         by: fc.constantFrom("owner", "stranger", "rotator"),
         labels: fc.subarray(["a", "b", "c"]),
@@ -165,7 +165,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       expect(await problems()).toEqual([]);
     });
 
-    test("strangers leave no rows, and what is found stays few however often the owner registers", async () => {
+    test("registrations of strangers leave no rows, and repeated ones of the owner stay few", async () => {
       const first = await register({ citation: "matched" });
       const many = Array.from({ length: 300 }, (_, position) => ({ by: position % 2 === 0 ? "stranger" : "owner" }));
       const last = (await Promise.all(many.map((said) => register({ ...said, citation: "matched" })))).at(-1);
@@ -178,7 +178,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       expect(await problems()).toEqual([]);
     });
 
-    describe("records that are large", () => {
+    describe("large registrations", () => {
       const artifacts = ["1", "2", "3", "4"].map((digit) => `sha256:${digit.repeat(64)}`);
       const large = (labels: readonly string[]): readonly Said[] =>
         artifacts.map((own) => ({ digest: own, labels, padding: 400_000 }));
@@ -197,7 +197,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
         expect(await problems()).toEqual([]);
       });
 
-      test("cannot be known where there is more than a decision reads", async () => {
+      test("are unknown if there are more than a decision reads", async () => {
         const kept: RecordId[] = [];
         for (const label of "abcde") kept.push(await register({ digest: other, labels: [label], padding: 400_000 }));
         for (const label of "abcdef") await register({ labels: [label], padding: 400_000 });
@@ -205,7 +205,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
         expect(await problems()).toEqual([]);
       });
 
-      test("stay unknown, and leave no more rows, however small those are that follow", async () => {
+      test("stay unknown, and leave no more rows, however small the next ones are", async () => {
         for (const label of "abcde") await register({ labels: [label], padding: 400_000 });
         // This one would be superseded by the next.
         await register({ padding: 400_000 });
@@ -223,7 +223,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
         ["the first", 0],
         ["one that others superseded", 1],
         ["the newest", 2],
-      ])("of %s: nothing is known any more, also of what is registered later", async (_, position) => {
+      ])("of %s: nothing is known any more, including later registrations", async (_, position) => {
         const ids = [await register({ labels: ["restricted"] }), await register(), await register()];
         await erase(ids[position] as RecordId);
         expect(await found()).toEqual(["erased"]);
@@ -233,14 +233,14 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
         expect(await problems()).toEqual([]);
       });
 
-      test("of a stranger's changes nothing", async () => {
+      test("of a stranger's registration changes nothing", async () => {
         const own = await register({ citation: "matched" });
         await erase(await register({ by: "stranger" }));
         expect(await found()).toEqual([[own]]);
         expect(await problems()).toEqual([]);
       });
 
-      test("stays if a backup brings openings back, and if the index is rebuilt", async () => {
+      test("stays if a backup restores openings, and if the index is rebuilt", async () => {
         const own = await register({ labels: ["restricted"] });
         const kept = await register({ digest: other });
         const restore = await fixture.backUpOpenings();
@@ -269,7 +269,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
         expect(await problems()).toEqual([]);
       });
 
-      test("shows nothing of itself before it ends, and appends to the log wait for that", async () => {
+      test("shows no partial result, and appends to the log wait for it", async () => {
         const [own, lost] = [await register({ labels: ["restricted"] }), await register({ digest: other })];
         await fixture.query("DELETE FROM registered_artifacts WHERE leaf_index = 2");
         const [begun, going] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -303,7 +303,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       });
     });
 
-    test("a registration that does not open fails the questions about its artifact, and a rebuild changes nothing", async () => {
+    test("a registration that does not open fails questions about its artifact, and a rebuild changes nothing", async () => {
       const [own, kept] = [await register({ labels: ["restricted"] }), await register({ digest: other })];
       await fixture.damage(alice, own);
       const looks = async () => {

@@ -13,7 +13,7 @@ const server = postgresOfFile();
 
 rotationSuite("PostgreSQL", () => postgresFixture(server));
 
-test("a rotation that was broken off is finished, with every step, once a log", async () => {
+test("an interrupted rotation is completed, with every step, once for each log", async () => {
   const fixture = await postgresFixture(server);
   const [clock, random] = [manualClock(), seededRandom()];
   const makeRecord = recordMaker(clock, random);
@@ -43,7 +43,7 @@ test("a rotation that was broken off is finished, with every step, once a log", 
 });
 
 test.each(["ends a segment of the search index", "rebuilds the index"])(
-  "an append that says first which key goes on is found where that %s",
+  "an append that first records the next key is refused if that %s",
   async (what) => {
     const fixture = await postgresFixture(server);
     const [clock, random] = [manualClock(), seededRandom(what)];
@@ -75,7 +75,7 @@ test.each(["ends a segment of the search index", "rebuilds the index"])(
   },
 );
 
-test("a rotation that comes while an append waits for the head is seen under its lock", async () => {
+test("a rotation during an append's wait for the head is seen under its lock", async () => {
   const fixture = await postgresFixture(server);
   const [clock, random] = [manualClock(), seededRandom()];
   const makeRecord = recordMaker(clock, random);
@@ -103,7 +103,7 @@ test("a rotation that comes while an append waits for the head is seen under its
   }
 });
 
-test("ledger verify bears a second rotation of which a log was not told yet, and no key that comes from elsewhere", async () => {
+test("ledger verify accepts a second rotation that a log lacks, and no unknown key", async () => {
   for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   const fixture = await postgresFixture(server);
   vi.stubEnv("SVC_STORE", fixture.url);

@@ -61,7 +61,7 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
     const rotationsOf = async (tenantId: string) =>
       (await fixture.rows(tenantId)).filter(({ leaf }) => JSON.parse(leaf).kind === "key_rotation");
 
-    test("is followed by a ledger that is running: what it signs from then on has the new key", async () => {
+    test("is followed by a running ledger: it signs with the new key from then on", async () => {
       const running = await open();
       await running.append(makeRecord(alice));
       const old = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
@@ -84,7 +84,7 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
       });
     });
 
-    test("stops a ledger whose file does not have the new key, until it has", async () => {
+    test("stops a ledger whose file lacks the new key, until it has it", async () => {
       const own = join(folder, "own.key");
       const first = await open();
       await first.append(makeRecord(alice));

@@ -12,7 +12,7 @@ searchSuite("PostgreSQL", () => postgresFixture(server));
 const others = 100_000;
 const records = 300;
 
-test("a search reads few rows, although the server has no statistics of a log that grew fast", async () => {
+test("a search reads few rows, although the server has no statistics of a fast-growing log", async () => {
   const fixture = await postgresFixture(server);
   const machine = { clock: manualClock(), random: seededRandom("statistics") };
   const makeRecord = recordMaker(machine.clock, machine.random);

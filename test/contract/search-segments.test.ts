@@ -113,7 +113,7 @@ describe.each([
 ] as const)("%s", (_name, place) => {
   beforeEach(() => begin(place));
 
-  test("what waits of many appends is what the index has of them afterwards, whichever process appends", async () => {
+  test("waiting leaves of many appends are indexed later, whichever process appends", async () => {
     const [first] = await append(1);
     const step = fc.record({
       count: fc.constantFrom(1, 1, 2, 3, 17, segmentLeaves - 1, segmentLeaves, 2 * segmentLeaves + 5),
@@ -149,7 +149,7 @@ describe.each([
     }
   }, 20_000);
 
-  test("what is erased while it waits never gets into the index", async () => {
+  test("a leaf that is erased while it waits never enters the index", async () => {
     const [first] = await append(1);
     await reindex();
     const records = await append(10);
@@ -161,7 +161,7 @@ describe.each([
     expect(await problems()).toEqual([]);
   });
 
-  test("what is damaged while it waits is found once it is repaired and indexed again", async () => {
+  test("a leaf that is damaged while it waits is found once it is repaired and indexed again", async () => {
     const [first] = await append(1);
     await append(3 * segmentLeaves);
     const records = await append(3);
@@ -184,7 +184,7 @@ describe.each([
     await expectFound(first?.log ?? "", records);
   });
 
-  test("what is erased is in no segment any more, and the rest is found", async () => {
+  test("an erased leaf is removed from its segment, and the rest is found", async () => {
     const records: Awaited<ReturnType<typeof append>> = [];
     // Over the end of a block, with some that wait.
     for (let i = 0; i < 17; i++) records.push(...(await append(segmentLeaves)));
@@ -209,7 +209,7 @@ describe.each([
     expect(await problems()).toEqual([]);
   });
 
-  test("a segment of which all is erased goes", async () => {
+  test("a segment whose leaves are all erased is removed", async () => {
     const records = await append(4 * segmentLeaves);
     const leavesAt = (segment: Record<string, unknown> | undefined) =>
       new Set(unpackTerms(Number(segment?.first_leaf), segment?.terms as Uint8Array).map(({ leafIndex }) => leafIndex));
@@ -228,7 +228,7 @@ describe.each([
       /leaf \d+ is found by terms that it does not have/,
     ],
   ])(
-    "the audit names %s, and a segment that no log has",
+    "the audit names %s, and a segment without a log",
     async (_what, change, problem) => {
       await append(3 * segmentLeaves);
       const [, segment] = await segments();
@@ -274,7 +274,7 @@ describe("PostgreSQL alone", () => {
     return segments();
   }
 
-  test("what a backup brings back of many erasures is removed again, and other segments are left alone", async () => {
+  test("many erasures that a backup undid are applied again, and other segments are unchanged", async () => {
     const erased = await eraseAfterBackup();
     const [withOpening, withTerms, withBoth] = [1, 4, 9].map((at) => Number(erased[at]?.first_leaf));
     await query(
@@ -304,7 +304,7 @@ describe("PostgreSQL alone", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("what a removal that was interrupted has left of erased records is removed by the next one", async () => {
+  test("terms of erased records that an interrupted removal left are removed by the next one", async () => {
     const erased = await eraseAfterBackup();
     const [withOpening, withTerms] = [1, 9].map((at) => Number(erased[at]?.first_leaf));
     await query(

@@ -202,7 +202,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       await fc.assert(property, { numRuns: draws(8, 20) });
     }, 120_000);
 
-    test("a tenant without a log has nothing, and another's records are not found", async () => {
+    test("a tenant without a log has no results, and another's records are not found", async () => {
       await append(alice);
       await append(tenant("bob"));
       const [, { recordId } = { recordId: "" }] = await fixture.rows("alice");
@@ -215,7 +215,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect((await served({ ...query, tenantId: alice })).found).toHaveLength(1);
     });
 
-    test("a log that is not there is undefined", async () => {
+    test("a missing log is undefined", async () => {
       const query = { terms: [], limit: 1 };
       expect(await ledger.search("0".repeat(32), query)).toBeUndefined();
       expect(await ledger.search("nothing", query)).toBeUndefined();
@@ -224,7 +224,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(await ledger.tenantOf(logNameOf(log))).toBe("alice");
     });
 
-    test("an erased record is found by its id and its time, and by nothing that it said", async () => {
+    test("an erased record is found by its id and its time only", async () => {
       const { recordId, leafIndex } = await append(alice, { kind: "evidence", request: { artifact_digest: "x:1" } });
       const term = { field: "artifact_digest" as const, value: "x:1" };
       const ask = async (terms: readonly SearchTerm[]) => (await served({ tenantId: alice, terms, limit: 9 })).found;
@@ -243,7 +243,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(await ask([])).toHaveLength(2);
     });
 
-    test("a summary says what a record says, and an erased one has none", async () => {
+    test("a summary agrees with its record, and an erased record has none", async () => {
       const request = {
         operation: "access",
         workload: { application: "payroll" },
@@ -295,7 +295,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       ]);
     });
 
-    test("an allowed decision says what arrived of its evidence, from the index and from leaves that wait", async () => {
+    test("an allowed decision shows its evidence, from the index and from waiting leaves", async () => {
       const told = { allow: true, guidance: { evidence_expected: [] } };
       const decided = await Promise.all(
         [{}, {}, {}, {}, { outcome: told }, { route: "/access/v1/evaluation" }].map((changes) =>
@@ -329,7 +329,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(await ask(true)).toEqual(expected);
     });
 
-    test("a record is found by the beginning of its id, unless several begin so", async () => {
+    test("a record is found by a unique prefix of its id", async () => {
       const { recordId } = await append(alice);
       clock.nowMs += 3_600_000;
       const [one, two] = [await append(alice), await append(alice)];
@@ -372,7 +372,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       await expect(served(query)).rejects.toMatchObject({ reason: "internal" });
     });
 
-    test("the index at rest says nothing that was recorded, and nothing twice for two tenants", async () => {
+    test("the index at rest reveals no recorded value, and no equality between tenants", async () => {
       const request = { artifact_digest: "sha256:very-secret-value" };
       await append(alice, { kind: "evidence", request });
       await append(tenant("bob"), { kind: "evidence", request });
@@ -393,7 +393,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
     describe("rebuilding the index", () => {
       const bySubject = { tenantId: alice, terms: [{ field: "subject" as const, value: "subject-1" }], limit: 1_000 };
 
-      test("leaves one index, and says what it looked at", async () => {
+      test("leaves one index, and reports what it read", async () => {
         const erased = await append(alice);
         await append(alice);
         const damaged = await append(alice);
@@ -409,7 +409,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
         expect(await countTerms("alice")).toBe(rows);
       });
 
-      test("goes on beside appends and erasures, which it neither loses nor brings back", async () => {
+      test("runs beside appends and erasures, without loss", async () => {
         const { recordId, leafIndex } = await append(alice);
         await Promise.all(Array.from({ length: 300 }, () => append(alice)));
         let pauses = 0;
@@ -428,7 +428,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
         expect(await readAll(served, bySubject)).toEqual(known.filter(matches(bySubject)).map(({ found }) => found));
       });
 
-      test("broken off at any step, the old index serves, and the next rebuild clears up", async () => {
+      test("interrupted at any step, the old index serves, and the next rebuild cleans up", async () => {
         await Promise.all(Array.from({ length: 300 }, () => append(alice)));
         await fixture.settle();
         const rows = await countTerms("alice");
@@ -453,13 +453,13 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
         }
       });
 
-      test("one that is done first ends those that began before it", async () => {
+      test("that finishes first ends earlier ones", async () => {
         await append(alice);
         await expect(rebuild(alice, () => rebuild(alice).then(() => {}))).rejects.toThrow("another rebuild");
         expect(await readAll(served, bySubject)).toHaveLength(2);
       });
 
-      test("there is nothing to build without a log", async () => {
+      test("without a log has nothing to build", async () => {
         await expect(rebuild(tenant("carol"))).rejects.toThrow("tenant carol has no log");
       });
     });

@@ -42,7 +42,7 @@ const search = () =>
   ledger.search(logNameOf(one.log), { terms: [{ field: "record_id", value: one.recordId }], limit: 10 });
 const begun = (count: number) => vi.waitFor(() => expect(gate.begun("searches")).toBe(count), { timeout: 20_000 });
 
-test("a record is found, and the log read, while searches are under way", async () => {
+test("records are found, and the log read, while searches run", async () => {
   const searches = Array.from({ length: 300 }, search);
   await begun(1);
   expect(await ledger.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
@@ -65,7 +65,7 @@ test("the time that a search waits for others does not count", async () => {
   expect(warnings).toEqual([]);
 });
 
-test("a search that takes too long itself is given up, with its thread and no other", async () => {
+test("a search that exceeds its time is ended, with its thread only", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const stuck = search();
   const refused = expect(stuck).rejects.toMatchObject({ reason: "store_unavailable" });

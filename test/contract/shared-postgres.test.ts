@@ -9,7 +9,7 @@ const server = postgresOfFile();
 
 describeShared("PostgreSQL", () => postgresFixture(server));
 
-test("what is in use stays if a replica whose clock is ahead removes what has expired", async () => {
+test("unexpired rows stay if a replica whose clock is ahead removes expired ones", async () => {
   const fixture = await postgresFixture(server);
   const nowMs = Date.now();
   const { ledger, shared } = await fixture.openStores({ clock: manualClock(nowMs), random: seededRandom() });

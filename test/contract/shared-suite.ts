@@ -39,7 +39,7 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
       const use = { tenantId: alice, proof: "p".repeat(43) };
       const later = () => clock.now() + 90_000;
 
-      test("is the first once, on every replica and after a restart", async () => {
+      test("is accepted once, over all replicas and restarts", async () => {
         const [one, two] = [await open(), await open()];
         expect(await one.firstUse(use, later())).toBe(true);
         expect(await one.firstUse(use, later())).toBe(false);
@@ -48,19 +48,19 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
         expect(await (await open()).firstUse(use, later())).toBe(false);
       });
 
-      test("is the first once of many at once", async () => {
+      test("is accepted once of many at once", async () => {
         const replicas = [await open(), await open()];
         const calls = Array.from({ length: 200 }, (_, i) => replicas[i % 2]?.firstUse(use, later()));
         expect((await Promise.all(calls)).filter((first) => first)).toHaveLength(1);
       });
 
-      test("is another's where the tenant or the proof is", async () => {
+      test("is separate for each tenant and each proof", async () => {
         const replica = await open();
         const uses = [use, { ...use, tenantId: bob }, { ...use, proof: "q".repeat(43) }];
         expect(await Promise.all(uses.map((each) => replica.firstUse(each, later())))).toEqual([true, true, true]);
       });
 
-      test("is kept until it expires, and then goes as others come", async () => {
+      test("is kept until it expires, and removed with later ones", async () => {
         const replica = await open();
         const useMany = (prefix: string) =>
           Promise.all(
@@ -103,7 +103,7 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
       const limit = { tenantId: alice, counter: "quota", maximum: 10, windowMs: minuteMs };
       const portion = (granted: number, left: number, waitMs = minuteMs) => ({ granted, left, waitMs });
 
-      test("is what was wanted or what is left, over all replicas, and whole again when the window has ended", async () => {
+      test("is the wanted amount or what is left, over all replicas, and whole again in the next window", async () => {
         const [one, two] = [await open(), await open()];
         expect(await one.takePortion(limit, 4)).toEqual(portion(4, 6));
         clock.nowMs += 20_000;
@@ -116,14 +116,14 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
         expect(await two.takePortion(limit, 10)).toEqual(portion(10, 0));
       });
 
-      test("is never more than there is, of many at once", async () => {
+      test("never exceeds the limit under concurrency", async () => {
         const replicas = [await open(), await open()];
         const of = { ...limit, maximum: 1_000 };
         const taken = await Promise.all(Array.from({ length: 60 }, (_, i) => replicas[i % 2]?.takePortion(of, 30)));
         expect(taken.reduce((sum, each) => sum + (each?.granted ?? 0), 0)).toBe(1_000);
       });
 
-      test("of which some is given back leaves as much to others, in its own window only", async () => {
+      test("that is partly returned leaves as much to others, in its own window only", async () => {
         const replica = await open();
         await replica.takePortion(limit, 8);
         // More than there was is granted in part, and leaves nothing beyond that behind.
@@ -137,7 +137,7 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
         expect(await replica.takePortion(limit, 10)).toEqual(portion(10, 0));
       });
 
-      test("is of the limit as it is now, and the tenant's own", async () => {
+      test("follows the current limit, for each tenant", async () => {
         const replica = await open();
         await replica.takePortion(limit, 10);
         expect(await replica.takePortion({ ...limit, maximum: 4 }, 4)).toEqual(portion(0, 0));
@@ -150,7 +150,7 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
       });
 
       test.each([1_000, minuteMs])(
-        "is never more than there is where clocks differ, of windows of %d ms",
+        "never exceeds the limit if clocks differ, of windows of %d ms",
         async (windowMs) => {
           const ahead = manualClock(clock.nowMs + 20_000);
           const [one, two] = [await open(), await open(ahead)];
@@ -166,14 +166,14 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
         },
       );
 
-      test("is given again where the clock goes back by more than a window", async () => {
+      test("is granted again if the clock goes back by more than a window", async () => {
         const replica = await open();
         await replica.takePortion(limit, 10);
         clock.nowMs -= 3_600_000;
         expect(await replica.takePortion(limit, 10)).toEqual(portion(10, 0));
       });
 
-      test("is forgotten after its window, as others come", async () => {
+      test("is removed after its window, with later ones", async () => {
         const replica = await open();
         for (let i = 0; i < 20; i++) await replica.takePortion({ ...limit, counter: `early-${i}` }, 1);
         clock.nowMs += minuteMs;

@@ -154,7 +154,7 @@ async function expectAsBefore({ ledger, shared }: Pick<ServiceStores, "ledger" |
 }
 
 describe("a copy", () => {
-  test("has all that the source had, in logs that go on", async () => {
+  test("has all rows of the source, in logs that continue", async () => {
     const filled = await fill();
     const { answered, held } = filled;
     const before = heads();
@@ -197,7 +197,7 @@ describe("a copy", () => {
 });
 
 describe("the source", () => {
-  test("is not written to any more, by a service that was running or by one that starts", async () => {
+  test("is not written to after the seal, by a running service or a new one", async () => {
     await fillLittle();
     const running: Ledger = await source.open(machine);
     const acknowledged: string[] = [];
@@ -230,19 +230,19 @@ describe("the source", () => {
     expect(await copiedHeads()).toEqual([]);
   });
 
-  test("that is not what its anchor says is refused", async () => {
+  test("that contradicts its anchor is refused", async () => {
     await fillLittle();
     source.query("UPDATE store SET store_id = 'another'");
     expect(await copy()).toEqual({ problems: [expect.stringContaining("the anchor of another store")] });
   });
 
-  test("whose key is not the one of the settings is refused", async () => {
+  test("with another key than the settings' is refused", async () => {
     await fillLittle();
     replaceKeyFile(source.store.keyPath, [signingKeyOf(random(new Uint8Array(32)))]);
     expect(await copy()).toEqual({ problems: [expect.stringContaining("is not the key that signs")] });
   });
 
-  test("is refused beside its anchor as an older copy that is put back, too", async () => {
+  test("is refused as an older copy if it is restored beside its anchor", async () => {
     await fillLittle();
     await copy();
     // A file from before the seal, which agrees with the anchor.
@@ -260,7 +260,7 @@ const openingOfMallory =
 const flippedTile = "NEW.hashes := set_byte(NEW.hashes, 0, 255 - get_byte(NEW.hashes, 0));";
 
 describe("the target", () => {
-  test("that a gateway has started on is refused, and the source goes on", async () => {
+  test("that a gateway has started on is refused, and the source continues", async () => {
     await fillLittle();
     await (await target.open(machine)).close();
     await expect(copy()).rejects.toThrow(/is not empty: it has signing_keys/);
@@ -289,7 +289,7 @@ describe("the target", () => {
   });
 });
 
-describe("a copy that was broken off", () => {
+describe("an interrupted copy", () => {
   const breakOff = () =>
     copy((text) => {
       if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
@@ -306,7 +306,7 @@ describe("a copy that was broken off", () => {
     await (await openTarget()).ledger.close();
   });
 
-  test("can be given up: the source goes on, and can be copied again", async () => {
+  test("can be abandoned: the source continues, and can be copied again", async () => {
     await fillLittle();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     expect(await abandon()).toBe(true);
@@ -331,14 +331,14 @@ describe("a copy that was broken off", () => {
     });
   }
 
-  test("while another one was given up cannot finish", async () => {
+  test("cannot finish after it was abandoned", async () => {
     await fillLittle();
     await expect(copyWhile("log_heads", abandon)).rejects.toThrow("The seal was taken off the source");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
     await (await source.open(machine)).close();
   });
 
-  test("ends when another to the same database begins", async () => {
+  test("ends when another copy to the same database begins", async () => {
     await fillLittle();
     const onProgress = (text: string) => {
       if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
@@ -359,7 +359,7 @@ describe("a copy that was broken off", () => {
     expect(await copiedHeads()).toEqual(heads());
   });
 
-  test("to another database may be sent elsewhere, but not after it was finished", async () => {
+  test("may continue to another database, but not after it was finished", async () => {
     await fillLittle();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     const other = await postgresFixture(server);
@@ -385,7 +385,7 @@ describe("a copy back", () => {
     );
   const openBack = () => openSqliteStores({ ...back.store, keyPath: keyPath(), originPrefix, ...machine });
 
-  test("has all that the database had, in logs that go on", async () => {
+  test("has all rows of the database, in logs that continue", async () => {
     const filled = await fill();
     await copy();
     const running = (await openTarget()).ledger;
@@ -415,7 +415,7 @@ describe("a copy back", () => {
     await back.verify();
   });
 
-  test("that was broken off is served by no service; it is completed, or given up", async () => {
+  test("that was interrupted is served by no service; it is completed, or abandoned", async () => {
     await fillLittle();
     await copy();
     const breakOff = () =>
@@ -479,7 +479,7 @@ describe("the command", () => {
   const yes = (...options: readonly string[]) => run(...options, ...erasing);
   const urls = () => ["--from", `sqlite:${source.path}`, "--to", target.url];
 
-  test("copies, and says what", async () => {
+  test("copies, and reports what", async () => {
     await fillLittle();
     const [alices] = heads();
     const first = await yes(...urls());
@@ -500,7 +500,7 @@ describe("the command", () => {
     });
   });
 
-  test("seals nothing without --yes; --dry-run audits, and says what would be copied", async () => {
+  test("seals nothing without --yes; --dry-run audits, and reports what would be copied", async () => {
     await fillLittle();
     const [alices] = heads();
     const bytes = () => readFileSync(source.path).toString("base64");
@@ -530,7 +530,7 @@ describe("the command", () => {
     expect((await run(...abandon, "--dry-run")).out).toBe(`${source.path} is not sealed\n`);
   });
 
-  test("fails where nothing was copied", async () => {
+  test("fails if nothing was copied", async () => {
     await fillLittle();
     await source.damage("bob", (await source.rows("bob"))[0]?.recordId ?? "");
     const refused = await yes(...urls(), "--json");

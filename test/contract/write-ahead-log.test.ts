@@ -37,7 +37,7 @@ const content = "x".repeat(mib);
 let revisions = 0;
 const write = () => ledger.keepPolicyRevision(`sha256:${revisions++}`, content);
 
-test("a commit waits for no checkpoint, and the last pages are copied once the others are", async () => {
+test("a commit waits for no checkpoint, and the last pages are copied after the others", async () => {
   do await write();
   while (sizeBytes("-wal") <= 33 * mib);
   await vi.waitUntil(() => gate.begun("checkpoints") > 0, { timeout: 20_000 });
@@ -56,7 +56,7 @@ test("a commit waits for no checkpoint, and the last pages are copied once the o
   await fixture.verify();
 });
 
-test("it stays bounded under steady load", async () => {
+test("the write-ahead log stays bounded under steady load", async () => {
   gate.release("checkpoints");
   let longest = 0;
   for (let writes = 0; writes < 120; writes++) {
@@ -68,14 +68,14 @@ test("it stays bounded under steady load", async () => {
   await fixture.verify();
 });
 
-test("it is bounded if the thread that copies it is stuck", async () => {
+test("the write-ahead log is bounded if the thread that copies it is stuck", async () => {
   for (let writes = 0; writes < 150; writes++) await write();
   expect(gate.begun("checkpoints")).toBe(1);
   expect(sizeBytes()).toBeGreaterThan(100 * mib);
   expect(sizeBytes("-wal")).toBeLessThan(140 * mib);
 });
 
-test("a log that was deleted is not copied by another thread, and records of its store are refused", async () => {
+test("a deleted write-ahead log is not copied by another thread, and records of its store are refused", async () => {
   while (gate.begun("checkpoints") === 0) await write();
   unlinkSync(`${fixture.path}-wal`);
   gate.release("checkpoints");

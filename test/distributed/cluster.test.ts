@@ -57,7 +57,7 @@ async function expectClean(): Promise<void> {
 }
 
 describe("migrate --distributed", () => {
-  test("gives every table of the schema its place, those of a tenant the same one", async () => {
+  test("assigns every table of the schema, and colocates the tables of tenants", async () => {
     const rows = await fixture.query(`
       SELECT relname, citus_table_type, distribution_column, colocation_id FROM pg_class
         LEFT JOIN citus_tables ON table_name = pg_class.oid
@@ -77,7 +77,7 @@ describe("migrate --distributed", () => {
     expect(new Set(groups.map(({ colocation_id: group }) => group)).size).toBe(1);
   });
 
-  test("is done once, however many do it at the same time, and takes along what is there", async () => {
+  test("runs once under concurrency, and includes existing rows", async () => {
     const target = targetOf(await cluster.coordinator.createDatabase());
     const plain = { target };
     await migratePostgres({ target, random });
@@ -94,7 +94,7 @@ describe("migrate --distributed", () => {
     expect(await after.ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: receipt.leafIndex + 1 });
   });
 
-  test("spreads tables that a later migration adds, without being told to", async () => {
+  test("distributes tables that a later migration adds, without an option", async () => {
     const later = [...migrations, { name: "later", sql: "ALTER TABLE entries ADD COLUMN note text" }];
     await fixture.query("SELECT undistribute_table('cosignatures')");
     expect(await migratePostgres({ target: fixture.target, random, migrations: later })).toEqual([
@@ -103,13 +103,13 @@ describe("migrate --distributed", () => {
     ]);
   });
 
-  test("refuses a database without the extension, and one without workers, and leaves nothing behind", async () => {
+  test("refuses a database without the extension, or without workers, and leaves nothing", async () => {
     const target = targetOf(cluster.coordinator.url);
     await expect(migratePostgres({ target, random, distributed: true })).rejects.toThrow("no extension `citus`");
     expect(await cluster.coordinator.query("SELECT FROM pg_tables WHERE schemaname = 'public'")).toEqual([]);
   });
 
-  test("and a gateway refuse a node that does not keep what it commits", async () => {
+  test("and a gateway refuse a node that is not durable", async () => {
     const [worker] = cluster.workers as [PostgresServer];
     await worker.query("ALTER SYSTEM SET synchronous_commit = off");
     const reload = () => worker.query("SELECT pg_reload_conf()");
@@ -153,7 +153,7 @@ async function counted(): Promise<{ readonly several: number; readonly one: numb
   return { several: Number(row?.several), one: Number(row?.one) };
 }
 
-test("what is served of a tenant runs on one shard, whatever plan the server takes", async () => {
+test("statements of a tenant run on one shard, whatever the server's plan", async () => {
   const { ledger } = await open();
   await ledger.append(makeRecord(alice));
   const target = { target: fixture.target };
@@ -188,7 +188,7 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
   expect(after.several - before.several).toBe(0);
 });
 
-test("a worker that crashes under load costs nothing that was acknowledged, and its tenants are back with it", async () => {
+test("a worker that crashes under load loses nothing acknowledged, and its tenants are back with it", async () => {
   const { ledger } = await open({ timeoutMs: 2_000 });
   const names = Array.from({ length: 8 }, (_, position) => `tenant-${position}`);
   const acknowledged: { readonly name: string; readonly recordId: string; readonly leafIndex: number }[] = [];

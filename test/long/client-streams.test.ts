@@ -54,7 +54,7 @@ const eventOf = (i: number) => ({
 
 const placeOf = ({ ingestion }: EventResult) => Number(ingestion?.receipt?.leafIndex);
 
-test("a gateway that is stopped, killed and started again loses nothing and doubles nothing", {
+test("a gateway that is stopped, killed and restarted loses no event and records none twice", {
   timeout: 120_000,
 }, async () => {
   service = await start();
@@ -93,7 +93,7 @@ test("a gateway that is stopped, killed and started again loses nothing and doub
   expect(again.items.map(placeOf)).toEqual([places[2_299], places[0]]);
 });
 
-test("a token that ends while the stream is open is replaced", async () => {
+test("a token that expires during the stream is replaced", async () => {
   service = await start();
   let made = 0;
   const refused: string[] = [];
@@ -114,7 +114,7 @@ test("a token that ends while the stream is open is replaced", async () => {
   expect(refused).toHaveLength(1);
 });
 
-test("a stream that is idle for too long is opened again by what comes next", async () => {
+test("an idle stream that was closed is opened again by the next event", async () => {
   service = await startLimitedService(folder, settings(), { bulkIdleTimeoutMs: 150 });
   let opened = 0;
   const token = async () => {

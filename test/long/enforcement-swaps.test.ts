@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeProofs, startProvers, trySwaps } from "../harness/swapped-proofs.ts";
 
-test("no proof holds of which a part is another one's", async () => {
+test("a proof with any part of another proof is refused", async () => {
   const stack = await startProvers();
   const folder = mkdtempSync(join(tmpdir(), "swaps-"));
   try {

@@ -44,7 +44,7 @@ afterAll(async () => {
   await issuer.stop();
 });
 
-test(`${connections} connections of strangers are survived`, { timeout: 60_000 }, async () => {
+test(`${connections} fuzzed connections do not harm the service`, { timeout: 60_000 }, async () => {
   const counts = noCounts();
   let next = 0;
   const one = async () => {

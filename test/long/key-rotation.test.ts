@@ -17,7 +17,7 @@ const tenants = ["tenant-a", "tenant-b", "tenant-c"];
 const cli = join(import.meta.dirname, "../../src/cli/cli.ts");
 
 test.each(testStores)(
-  "on %s no answer rests on a retired key, and no caller that tries again fails",
+  "on %s no answer is signed by a retired key, and no caller that retries fails",
   { timeout: 180_000 },
   async (_, start) => {
     const store = await start();

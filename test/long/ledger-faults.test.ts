@@ -78,9 +78,9 @@ const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);
 
 describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fault[])(
-  "when an operation meets %s",
+  "if an operation meets %s",
   (fault) => {
-    test("nothing acknowledged is lost, no index is used twice, and the store comes back", {
+    test("nothing acknowledged is lost, no index is used twice, and the store recovers", {
       timeout: 120_000,
     }, async () => {
       const acknowledged: (Appended & { tenantId: TenantId })[] = [];
@@ -128,7 +128,7 @@ async function whileLocked(calls: () => readonly Promise<unknown>[]): Promise<Pr
   return results;
 }
 
-test("writes that wait at the same time share a commit, and one that is refused is refused alone", async () => {
+test("concurrent writes share a commit, and a refused one is refused alone", async () => {
   await ledger.close();
   await open({ busyTimeoutMs: 5_000, limits: { maxWritesInFlight: 8, maxRecordsPerWrite: 1 } });
   const taken = makeRecord(alice);
@@ -149,7 +149,7 @@ test("writes that wait at the same time share a commit, and one that is refused 
   await fixture.verify();
 });
 
-test("those who queue behind a write that fails are refused with it", async () => {
+test("writes queued behind a failing write are refused with it", async () => {
   await ledger.close();
   await open({ limits: { maxRecordsPerWrite: 1 } });
   control.arm("failBefore", 1);
@@ -177,7 +177,7 @@ test("a store that stalls is given up in bounded time, and replaced", async () =
   expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 1 });
 });
 
-test("a store that stalls at every commit is replaced after ever longer delays", async () => {
+test("a store that stalls at every commit is replaced after growing delays", async () => {
   await ledger.close();
   const delaysMs: unknown[] = [];
   await open({
@@ -196,7 +196,7 @@ test("a store that stalls at every commit is replaced after ever longer delays",
   await recovered();
 });
 
-test("while another process holds the lock, writes are refused in bounded time and reads go on", async () => {
+test("while another process holds the lock, writes are refused in bounded time and reads continue", async () => {
   const { recordId } = await ledger.append(makeRecord(alice));
   const other = new DatabaseSync(fixture.path);
   other.exec("BEGIN IMMEDIATE");
@@ -210,7 +210,7 @@ test("while another process holds the lock, writes are refused in bounded time a
   expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 2 });
 });
 
-test("a full disk refuses, keeps what was acknowledged, and serves again when there is room", async () => {
+test("a full disk refuses writes, keeps what was acknowledged, and serves again once there is room", async () => {
   const large = () => makeRecord(alice, { request: { purpose: "x".repeat(20_000) } });
   const first = await ledger.append(large());
   control.limitPages(1); // SQLite takes the present size where that is larger
@@ -224,7 +224,7 @@ test("a full disk refuses, keeps what was acknowledged, and serves again when th
   await expectGapless(fixture, "alice", 3 + stored);
 });
 
-test("a store whose file is gone refuses, rather than begin an empty one", async () => {
+test("a store whose file is gone refuses instead of creating an empty one", async () => {
   await ledger.close();
   const warnings: { readonly role?: string }[] = [];
   const ofWriter = () => warnings.filter(({ role }) => role === "writer");

@@ -76,7 +76,7 @@ async function expectStored(acknowledged: readonly string[]): Promise<void> {
   expect(fixture.query("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
 }
 
-test("two processes that start at once and write to one file share the logs", { timeout: 60_000 }, async () => {
+test("two processes that start at once on one file share the logs", { timeout: 60_000 }, async () => {
   const writers = [startChild(400), startChild(400)];
   expect(await Promise.all(writers.map(({ ended }) => ended))).toEqual([0, 0]);
   const acknowledged = writers.flatMap((writer) => writer.acknowledged);
@@ -84,7 +84,7 @@ test("two processes that start at once and write to one file share the logs", { 
   await expectStored(acknowledged);
 });
 
-test("a process that is killed under load loses nothing that it acknowledged", { timeout: 120_000 }, async () => {
+test("a process that is killed under load loses nothing acknowledged", { timeout: 120_000 }, async () => {
   const acknowledged: string[] = [];
   for (let round = 0; round < 10; round++) {
     const killAfter = 50 + round * 97;
@@ -98,7 +98,7 @@ test("a process that is killed under load loses nothing that it acknowledged", {
   }
 });
 
-test("a disk that is full refuses what it cannot keep, and the next process goes on", { timeout: 60_000 }, async () => {
+test("on a full disk writes are refused, and the next process continues the log", { timeout: 60_000 }, async () => {
   const limited = startLimitedChild(4_096);
   expect(await limited.ended).toBe(3);
   expect(limited.acknowledged.length).toBeGreaterThan(100);

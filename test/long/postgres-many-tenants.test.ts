@@ -85,7 +85,7 @@ describe("a commit of many tenants", () => {
     idempotency: { scope: at.toString(16).padStart(64, "0"), payloadDigest: `sha256:${"d".repeat(64)}`, answer: {} },
   });
 
-  test("takes as many statements for many of them as for two", async () => {
+  test("takes as many statements for many tenants as for two", async () => {
     const round = (count: number, at: number) =>
       statementsOf(() =>
         Promise.all(
@@ -115,7 +115,7 @@ describe("a commit of many tenants", () => {
     await expectSound([]);
   });
 
-  test("answers retries of many, each with its own first answer", async () => {
+  test("answers retries of many tenants, each with its own first answer", async () => {
     const call = (at: number) => append(names[at] as TenantId, kept(at));
     const calls = names.map((_, at) => at);
     const first = await Promise.all(calls.map(call));
@@ -131,7 +131,7 @@ const maxStatements = 18;
 const recordsAtOnce = 64;
 const turn = ["entries_to_index_of_many", "insert_search_segments_of_many", "move_search_keys"];
 
-test("a tenant whose head is held is passed by: the others are answered meanwhile", async () => {
+test("a tenant with a locked head is skipped, and the others are answered meanwhile", async () => {
   const [held = names[0] as TenantId, ...others] = names;
   await Promise.all(names.map((name) => append(name)));
   const holder = new Client({ connectionString: fixture.url });
@@ -149,7 +149,7 @@ test("a tenant whose head is held is passed by: the others are answered meanwhil
   expect(await waiting).toMatchObject({ leafIndex: 2 });
 });
 
-test("a tenant whose log is not sound, or whose record is bad, fails alone", async () => {
+test("a tenant with an unsound log or a bad record fails alone", async () => {
   const taken = makeRecord(names[1] as TenantId);
   await Promise.all(names.map((name) => append(name)));
   await stores.ledger.append(taken);
@@ -168,7 +168,7 @@ test("a tenant whose log is not sound, or whose record is bad, fails alone", asy
   ]);
 });
 
-test("whatever goes wrong, each log stays gapless and holds what was acknowledged exactly once", {
+test("after any fault, each log is gapless and has every acknowledged record exactly once", {
   timeout: 120_000,
 }, async () => {
   const dice = diceOf("many tenants");
@@ -232,7 +232,7 @@ function diceOf(seed: string): (sides: number) => number {
   return (sides) => Buffer.from(fill(new Uint8Array(4))).readUInt32BE() % sides;
 }
 
-test("arrays reach the server as they are", async () => {
+test("arrays reach the server unchanged", async () => {
   const client = new Client({ connectionString: fixture.url });
   await client.connect();
   const texts = ["", "a,b", 'quo"te', "back\\slash", "NULL", "ünï\u{1f600}"];

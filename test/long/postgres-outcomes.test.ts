@@ -70,7 +70,7 @@ describe("a synchronous standby that does not answer", () => {
     );
   }
 
-  test("nothing is acknowledged, though it was committed here; afterwards the log goes on", {
+  test("acknowledges nothing, although the primary committed it; afterwards the log continues", {
     timeout: 30_000,
   }, async () => {
     const idempotency = { scope: "a".repeat(64), payloadDigest: "sha256:1", answer: {} };
@@ -97,7 +97,7 @@ describe("a synchronous standby that does not answer", () => {
     await expectSound([first, retried, next], 4);
   });
 
-  test("a wait that is called off is no commit either", { timeout: 30_000 }, async () => {
+  test("a cancelled wait for the standby is no acknowledgement", { timeout: 30_000 }, async () => {
     await stores.ledger.close();
     stores = await fixture.openStores({ clock, random, timeoutMs: 20_000 });
     const first = await append();
@@ -126,7 +126,7 @@ describe("a connection that is cut", () => {
   });
   afterEach(() => proxy.close());
 
-  test("while a statement runs is tried again", async () => {
+  test("while a statement runs is replaced, and the statement retried", async () => {
     const first = await append();
     proxy.cutBefore("lock_head");
     const second = await append();
@@ -134,7 +134,7 @@ describe("a connection that is cut", () => {
     await expectSound([first, second], 3);
   });
 
-  test("before a commit arrives leaves nothing, and is not acknowledged", async () => {
+  test("before a commit arrives leaves no record, and nothing is acknowledged", async () => {
     const first = await append();
     proxy.cutBefore("COMMIT\0");
     expect(await settled(append())).toMatchObject(refused);
@@ -143,7 +143,7 @@ describe("a connection that is cut", () => {
     await expectSound([first, second], 3);
   });
 
-  test("after a commit arrived leaves a record that was not acknowledged", async () => {
+  test("after a commit arrived leaves an unacknowledged record", async () => {
     const first = await append();
     proxy.cutAfter("COMMIT\0");
     expect(await settled(append())).toMatchObject(refused);
@@ -159,7 +159,7 @@ describe("a database", () => {
     stores = await fixture.openStores({ clock, random, timeoutMs: 1_000 });
   });
 
-  test("whose head is locked refuses that tenant in bounded time, and serves others meanwhile", async () => {
+  test("with a locked head refuses that tenant in bounded time, and serves others meanwhile", async () => {
     const first = await append();
     const locker = fixture.query("BEGIN; SELECT 1 FROM log_heads FOR UPDATE; SELECT pg_sleep(2); COMMIT");
     await vi.waitFor(async () =>
@@ -175,7 +175,7 @@ describe("a database", () => {
     await expectSound([first, await append()], 3);
   });
 
-  test("that crashes loses nothing that was acknowledged, and is used again when it is back", {
+  test("that crashes loses nothing acknowledged, and is used again once it is back", {
     timeout: 60_000,
   }, async () => {
     const acknowledged = [await append(), await append()];

@@ -119,7 +119,7 @@ async function settled(work: Promise<unknown>): Promise<PromiseSettledResult<unk
   return (await Promise.allSettled([work]))[0];
 }
 
-test("a primary that is killed under four writers takes nothing with it that was acknowledged", {
+test("a primary that is killed under four writers loses nothing acknowledged", {
   timeout: 60_000,
 }, async () => {
   await startFourWriters();
@@ -133,7 +133,7 @@ test("a primary that is killed under four writers takes nothing with it that was
   await expectNothingLost(await stopWriters());
 });
 
-test("a primary that is cut off from its standby acknowledges nothing more, though it goes on running", {
+test("a primary that is cut off from its standby acknowledges nothing more, although it runs on", {
   timeout: 60_000,
 }, async () => {
   const straggler = await openReplica("straggler", primary.port);
@@ -150,7 +150,7 @@ test("a primary that is cut off from its standby acknowledges nothing more, thou
   expect(await settled(straggler.check())).toMatchObject(refused);
 });
 
-test("a standby that hangs holds every acknowledgement back; when it goes on, so do they", {
+test("a standby that hangs delays every acknowledgement until it continues", {
   timeout: 60_000,
 }, async () => {
   const ledger = await openReplica("first", address.port);

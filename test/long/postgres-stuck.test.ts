@@ -168,7 +168,7 @@ async function pretendCluster(): Promise<void> {
     SELECT 90000, 'citus', extowner, extnamespace, false, '0' FROM pg_extension LIMIT 1`);
 }
 
-describe("one time limit holds for all that is waited for", () => {
+describe("one time limit covers", () => {
   const limitMs = 1_600;
   const [first = well] = stuck;
   let proxy: TcpProxy;
@@ -226,7 +226,7 @@ describe("one time limit holds for all that is waited for", () => {
     await expectInTime(operations());
   });
 
-  test("a write with others, and then the lock of its tenant's head", async () => {
+  test("a shared write, and then the lock of its tenant's head", async () => {
     await openSlow(4);
     proxy.delayMs = limitMs * 0.4;
     await expectInTime({ append: () => slow.ledger.append(makeRecord(first)) });
@@ -243,7 +243,7 @@ describe("one time limit holds for all that is waited for", () => {
     });
   });
 
-  test("connections that hand nothing on: the service is not ready, and goes on by itself", async () => {
+  test("connections that return no data: the service becomes unready, and recovers by itself", async () => {
     await openSlow(4);
     const readiness = () => readinessOf(slow);
     await Promise.all(Object.values(operations()).map((work) => work()));

@@ -20,7 +20,9 @@ describe.each(testStores)("two gateways on %s", (_name, startStore) => {
     await issuer?.stop();
   });
 
-  test("let in what the limit says together, less what a killed one had in hand", { timeout: 120_000 }, async () => {
+  test("accept as many calls as the limit says together, less what a killed one had reserved", {
+    timeout: 120_000,
+  }, async () => {
     const limit = 200;
     const store = await startStore();
     const key = newTestKey("ES256", "key-1");

@@ -35,7 +35,7 @@ test("the model keeps its invariants", () => {
   expect(isFine).toBe(true);
 });
 
-test("the model without an anchor loses what was acknowledged", () => {
+test("the model without an anchor loses acknowledged records", () => {
   const lost = ["--invariants", "nothingLost"];
   const { isFine, output } = quint("run", modelFile, ...bounds, "--step", "mistakenStep", ...lost);
   expect(isFine).toBe(false);
@@ -50,7 +50,7 @@ test.for([1, 5])("the model allows what the simulation does with seed %i", (seed
   expect(isFine).toBe(true);
 });
 
-test("the model refuses a trace with an answer that came before its anchor, or a record that came twice", () => {
+test("the model refuses a trace with an answer before its anchor, or a repeated record", () => {
   const lines = traceOfSeed(1).slice(0, 40);
   const at = lines.findIndex(({ action }) => action === "advance");
   const early: TraceLine = {

@@ -21,7 +21,7 @@ test("runs a seed the same way each time", () => {
   expect(second).toEqual(first);
 });
 
-test("finds a mistake, says where, and shrinks it", () => {
+test("finds a mutation, names its step, and shrinks it", () => {
   const mutation = ["--mutation", "forget the anchor after an append"];
   const { status, stdout } = simulate("--seeds", "20", "--steps", "100", ...mutation, "--shrink");
   expect(status).toBe(1);

@@ -13,7 +13,7 @@ const gateway = await gatewayForFile({
   issuer: { clients: [{ ...client, scopes: [...client.scopes, "decisions.delegate"] }] },
 });
 
-test("a client from a public package gets its decisions, and hears of refusals", async () => {
+test("a client from a public package gets its decisions and refusals", async () => {
   const program = join(python.folder, "ask.py");
   writeFileSync(
     program,

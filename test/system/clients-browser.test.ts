@@ -138,7 +138,7 @@ describe.each(bundlerNames)("bundled by %s", (bundler) => {
   });
 });
 
-test("a page of another origin is not let in by the service itself", async () => {
+test("the service itself permits no page of another origin", async () => {
   const preflight = { origin: "https://elsewhere.example", "access-control-request-method": "POST" };
   const answer = await fetch(`${gateway.url}/v1/sdk/protection-plan`, { method: "OPTIONS", headers: preflight });
   expect([...answer.headers.keys()].filter((name) => name.startsWith("access-control-"))).toEqual([]);

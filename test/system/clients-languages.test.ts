@@ -116,7 +116,7 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
     recorded.set(language, Object.fromEntries(ids));
   });
 
-  test("says that the certificate is wrong", async () => {
+  test("reports a wrong certificate", async () => {
     const { cert, key } = deployment.certificates.stranger;
     const { code, stderr } = await run(program, { PLATFORM_CERT: cert, PLATFORM_KEY: key });
     expect(code).toBe(1);
@@ -125,14 +125,14 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
     expect(stderr).toMatch(/request id: \S+/);
   });
 
-  test("says which scope is missing", async () => {
+  test("reports the missing scope", async () => {
     const { code, stdout, stderr } = await run(program, { PLATFORM_SCOPE: "platform-api.access" });
     expect(code).toBe(1);
     expect(stdout).toMatch(/^whoami/);
     expect(stderr).toMatch(/scopes too: policy\.read$/m);
   });
 
-  test("says that the issuer knows it not", async () => {
+  test("reports that the issuer does not know the client", async () => {
     const { code, stderr } = await run(program, { PLATFORM_CLIENT_SECRET: "wrong" });
     expect(code).toBe(1);
     expect(stderr).toMatch(/invalid_client/);
@@ -141,7 +141,7 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
 });
 
 test.each(clientPrograms.filter(({ verifiesReceipts }) => verifiesReceipts).map((program) => ({ ...program })))(
-  "$language verifies its receipt with the log's key, and no other",
+  "$language verifies its receipt with the log's key, and with no other",
   async (program) => {
     const [key = "", ...others] = (await deployment.cli("keys", "show", "--tenant", "tenant-a")).trim().split("\n");
     expect(others).toEqual([]);
@@ -170,7 +170,7 @@ test.each(clientPrograms.map((program) => ({ ...program })))(
   },
 );
 
-test("the same request is recorded with the same digest, and answered the same, from every language", async () => {
+test("every language records the same request with the same digest, and gets the same answer", async () => {
   await deployment.stopGateway();
   const records = await recordsOf(deployment, recorded);
   expect([...records.keys()]).toEqual(clientPrograms.map(({ language }) => language));

@@ -22,13 +22,13 @@ async function run(command: string, args: readonly string[], env: Readonly<Recor
   return stdout;
 }
 
-test("the archives' README names nothing that is not in them", async () => {
+test("the archives' README names only files that they contain", async () => {
   const readme = await readFile(join(source, "README.md"), "utf8");
   const links = [...readme.matchAll(/\]\(([^)]*)\)/g)].map(([, target = ""]) => target);
   expect(links.filter((target) => !target.startsWith("https://"))).toEqual([]);
 });
 
-test("tokens of the session route are had for its client's secret alone", { timeout }, async () => {
+test("the session route gives tokens for the client's secret alone", { timeout }, async () => {
   const client = {
     tenantId: "tenant-a",
     clientId: "payroll-service",

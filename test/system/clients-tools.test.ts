@@ -89,7 +89,7 @@ describe.each(["plaintext", "TLS"])("buf curl, %s", (name) => {
     expect(JSON.parse(plan.stdout)).toMatchObject({ decision: { allow: true } });
   });
 
-  test("shows what is wrong, with its details", async () => {
+  test("shows a refusal with its details", async () => {
     const { code, stderr } = await buf("ProtectionService/PlanProtection", "{}", "--protocol", "grpc");
     expect(code).not.toBe(0);
     const error = JSON.parse(stderr);
@@ -153,7 +153,7 @@ describe.each(["plaintext", "TLS"])("grpcurl, %s", (name) => {
     expect(anonymous.stderr).toMatch(/Unauthenticated[\s\S]*missing_token/);
   });
 
-  test("watches the state until its deadline, and shows what it saw before", async () => {
+  test("watches the state until its deadline, and shows the states before it", async () => {
     const { code, stdout, stderr } = await grpcurl(["-max-time", "2.000123"], "grpc.health.v1.Health/Watch");
     expect(code).not.toBe(0);
     expect(stdout).toContain("SERVING");
@@ -174,7 +174,7 @@ describe.each(["plaintext", "TLS"])("grpc-health-probe, %s", (name) => {
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringMatching(/SERVING/) });
   });
 
-  test("finds what is not there not serving", async () => {
+  test("finds an unknown service not serving", async () => {
     expect((await probe("platform.sdk.v1.SessionService")).code).not.toBe(0);
   });
 });

@@ -24,18 +24,18 @@ for (const [i, name] of programs.entries())
 const deployment = await startDeployment();
 afterAll(() => deployment.stop());
 
-test("is made as packages are: what its entries name is there, for every way of resolving it", {
+test("every entry of the package resolves, in every way of resolving it", {
   timeout,
 }, async () => {
   await run(tool("publint"), ["--strict", archiveOf("typescript")]);
   await run(tool("attw"), [archiveOf("typescript"), "--profile", "esm-only"]);
 });
 
-test("the README's programs are right in strict mode, declarations of libraries included", { timeout }, async () => {
+test("the README's programs compile in strict mode, with the declarations of libraries", { timeout }, async () => {
   await run(process.execPath, [...strictly, "--noEmit", ...programs.map((name) => `${name}.ts`)]);
 });
 
-describe("the README's programs are answered, as they are written", () => {
+describe("the README's programs run as written", () => {
   test.each(versions)("by Node %i", { timeout }, async (version) => {
     const { PLATFORM_SCOPE: _, ...env } = deployment.clientEnv();
     const given = Object.values(env);
@@ -53,7 +53,7 @@ describe("the README's programs are answered, as they are written", () => {
   });
 });
 
-describe("what a program does not use is not in its bundle", () => {
+describe("a bundle contains only what its program uses", () => {
   test.each(bundlerNames)("%s", { timeout }, async (bundler) => {
     const program =
       'import { createPlatformClient, createRestTransport } from "svc-platform-client";\n' +
@@ -65,11 +65,11 @@ describe("what a program does not use is not in its bundle", () => {
   });
 });
 
-test("the command line is there", { timeout }, async () => {
+test("the command line is installed", { timeout }, async () => {
   expect(await run(join(folder, "node_modules/.bin/svc-platform"), ["--help"])).toMatch(/protect/);
 });
 
-test("its README names what it needs that asks for more than Node 20, and leads nowhere out of it", {
+test("its README names what needs more than Node 20, and has no link out of the package", {
   timeout,
 }, async () => {
   const modules = join(folder, "node_modules");
@@ -87,7 +87,7 @@ test("its README names what it needs that asks for more than Node 20, and leads 
   expect(readme.match(/\]\((?!https:|#)[^)]*\)/g)).toBe(null);
 });
 
-test("the service itself is refused to be packed, with a sentence", { timeout }, async () => {
+test("npm refuses to pack the service itself, with the reason", { timeout }, async () => {
   await expect(run("npm", ["pack", "--dry-run", root])).rejects.toThrow(/run it from a checkout, or as an image/);
 });
 

@@ -40,7 +40,7 @@ beforeAll(async () => {
   ({ services } = JSON.parse(stdout));
 }, 300_000);
 
-test("it is one: two gateways, their store, issuer and ingress, and what watches them", () => {
+test("defines two gateways, their store, issuer and ingress, and monitoring", () => {
   expect(Object.keys(services).toSorted()).toEqual([
     "gateway-1",
     "gateway-2",
@@ -54,7 +54,7 @@ test("it is one: two gateways, their store, issuer and ingress, and what watches
   ]);
 });
 
-test("no image has a default, or is known by a name that can change", async () => {
+test("no image has a default, or a mutable tag", async () => {
   const text = await readFile(join(compose, "compose.yaml"), "utf8");
   const images = [...text.matchAll(/^ +image: (.*)$/gm)].map(([, image = ""]) => image);
   expect(images).toHaveLength(7);
@@ -65,7 +65,7 @@ test("no image has a default, or is known by a name that can change", async () =
   }
 });
 
-test("what is mounted is there, and what is secret is its owner's alone", async () => {
+test("mounted files exist, and secrets are readable by their owner only", async () => {
   const sources = Object.values(services)
     .flatMap(({ volumes = [] }) => volumes)
     .filter(({ type }) => type === "bind")
@@ -80,7 +80,7 @@ test("what is mounted is there, and what is secret is its owner's alone", async 
   }
 });
 
-test("prepare.sh leaves alone what is there", async () => {
+test("prepare.sh keeps existing files", async () => {
   const before = await readFile(join(compose, "files/ledger.key"), "utf8");
   const environment = await readFile(join(compose, ".env"), "utf8");
   await run("bash", [join(compose, "prepare.sh")], { ...nobody, env: { PATH: process.env.PATH ?? "", HOME: folder } });
@@ -88,7 +88,7 @@ test("prepare.sh leaves alone what is there", async () => {
   expect(await readFile(join(compose, ".env"), "utf8")).toBe(environment);
 });
 
-test("the gateways would start with their settings, and stay within their containers", async () => {
+test("the gateways start with their settings, and fit their containers", async () => {
   for (const name of ["gateway-1", "gateway-2"]) {
     const { environment, read_only, user, cap_drop } = services[name];
     expect(await settingsProblems({ env: environment, fileMode: 0o600 })).toEqual([]);
@@ -97,7 +97,7 @@ test("the gateways would start with their settings, and stay within their contai
   expect(services["gateway-1"].environment.SVC_TRUSTED_PROXIES).toBe(services.nginx.networks.inside.ipv4_address);
 });
 
-test("nginx takes its configuration, and proxies as the tested example does", async () => {
+test("nginx accepts its configuration, and proxies as the tested example does", async () => {
   const conf = await readFile(join(compose, "nginx.conf"), "utf8");
   const example = await readFile(join(root, "examples/ingress/nginx.conf"), "utf8");
   const locations = (text: string) => text.slice(text.indexOf("location /v1/sdk/"));

@@ -40,7 +40,7 @@ async function tryIt(page: Page): Promise<void> {
   await page.waitForSelector(".tried, .proof.failed", { timeout: 40_000 });
 }
 
-test("shows which policies decided how often, which never did, and leads to the decisions", async () => {
+test("shows how often each policy decided, which never did, and links to the decisions", async () => {
   const { page, complaints } = await openPage();
   await signIn(page, policiesPath);
   await page.waitForSelector("text=never decided in this period");
@@ -70,7 +70,7 @@ test("shows the revisions with their times, and the text of an earlier one, by p
   expect(complaints).toEqual([]);
 });
 
-test("a draft is tried by keyboard: its answers, tests, differences, and recorded decisions", async () => {
+test("a draft is tried by keyboard: answers, tests, differences, and recorded decisions", async () => {
   const { page, complaints } = await openPage();
   await signIn(page, `${playgroundPath}#file=default%2Foperations.cedar&since=1d`);
   await page.waitForSelector("textarea");
@@ -92,7 +92,7 @@ test("a draft is tried by keyboard: its answers, tests, differences, and recorde
   expect(complaints).toEqual([]);
 }, 90_000);
 
-test("a draft that is refused says where, and a file can be added, removed and restored", async () => {
+test("a refused draft shows the place, and a file can be added, removed and restored", async () => {
   const { page, complaints } = await openPage();
   await signIn(page, playgroundPath);
   await page.fill("input[name=name]", "default/new.cedar");
@@ -110,7 +110,7 @@ test("a draft that is refused says where, and a file can be added, removed and r
   expect(complaints).toEqual([]);
 }, 90_000);
 
-test("markup in policies, in names of their files, and in a draft stays text", async () => {
+test("markup in policies, their file names, and a draft stays text", async () => {
   const { page, complaints } = await openPage();
   const dialogs = watchDialogs(page);
   await signIn(page, policiesPath);
@@ -139,7 +139,7 @@ test("markup in policies, in names of their files, and in a draft stays text", a
   expect(complaints).toEqual([]);
 }, 90_000);
 
-test("a tenant sees the policies of its own set; the platform's and the playground are not for it", async () => {
+test("a tenant sees the policies of its own set, without the platform's and without the playground", async () => {
   const { page } = await openPage();
   await signIn(page, policiesPath, await gateway.token({ clientId: "tenant-a" }));
   await page.waitForSelector("text=The platform's are for operators");
@@ -150,7 +150,7 @@ test("a tenant sees the policies of its own set; the platform's and the playgrou
   await another.page.goto(`${gateway.opsUrl}/console`);
 });
 
-test("the playground is no part of the first page, which stays below 200 KiB", async () => {
+test("the first page loads no playground, and stays below 200 KiB", async () => {
   const folder = join(root, "console/dist/assets");
   const names = await readdir(folder);
   const { page, requests } = await openPage();
@@ -164,7 +164,7 @@ test("the playground is no part of the first page, which stays below 200 KiB", a
 
 describe.each(widths)("%s, light and dark", (_width, options) => {
   test.each(["policies", "playground"])(
-    "%s fits, and axe finds nothing serious",
+    "%s fits, and axe finds no serious violation",
     async (kind) => {
       const { page, complaints } = await openPage(options);
       await signIn(page, kind === "policies" ? policiesPath : `${playgroundPath}#since=1d`);

@@ -74,7 +74,7 @@ async function openKind(page: Page, kind: string): Promise<void> {
 }
 
 describe.each(widths)("%s, light and dark", (width, options) => {
-  test.each(Object.keys(pages))("%s fits, keeps markup as text, and axe finds nothing serious", async (kind) => {
+  test.each(Object.keys(pages))("%s fits, keeps markup as text, and axe finds no serious violation", async (kind) => {
     const { page, complaints } = await openPage(options);
     const dialogs = watchDialogs(page);
     await openKind(page, kind);
@@ -83,7 +83,7 @@ describe.each(widths)("%s, light and dark", (width, options) => {
     expect([dialogs, complaints]).toEqual([[], []]);
   });
 
-  test("a report as a file fits, and axe finds nothing serious", async () => {
+  test("a report file fits, and axe finds no serious violation", async () => {
     const { page, complaints } = await openPage(options);
     const file = join(directory, `report-${width}.html`);
     await run("ledger", "report", "--tenant", "tenant-a", "--template", "break-glass", "--last", "7d", "--out", file);
@@ -98,7 +98,7 @@ describe.each(widths)("%s, light and dark", (width, options) => {
   });
 });
 
-test("the report that is shown is the one that is saved; commands write it too, and its proof", async () => {
+test("the shown report equals the saved one; commands write it too, with its proof", async () => {
   const { page, requests, complaints } = await openPage();
   const [from, to] = ["2020-01-01T00:00:00Z", new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)];
   await signIn(page, pageOf(`/reports#template=erasures&from=${from}&to=${to}T00:00:00Z`));
@@ -125,7 +125,7 @@ test("the report that is shown is the one that is saved; commands write it too, 
   expect(complaints).toEqual([]);
 });
 
-test("a principal's page counts what it did, and leads to its denials", async () => {
+test("a principal's page counts its operations, and links to its denials", async () => {
   const { page } = await openPage();
   await signIn(page, pageOf("/ledger#q=principal%3Areports"));
   await page.click(".rows tbody tr >> nth=0 >> a >> text=reports");
@@ -142,7 +142,7 @@ test("a principal's page counts what it did, and leads to its denials", async ()
   await expect.poll(() => page.locator("input[type=search]").inputValue()).toContain("outcome:deny");
 });
 
-test("the ledger page saves all that matches as CSV, as the command prints it", async () => {
+test("the ledger page saves all matches as CSV, as the command prints it", async () => {
   const { page } = await openPage();
   await signIn(page, pageOf("/ledger#q=alert%3Abreak-glass"));
   await page.click("text=Make a CSV of all that match");
@@ -201,7 +201,7 @@ describe("a pack, with the network cut", () => {
     await page.waitForSelector("text=the id of another erased record");
   });
 
-  test("names a tenant as its maker's word if no record shows it", async () => {
+  test("attributes the tenant to the pack's maker if no record shows it", async () => {
     const log = memoryLog();
     log.append();
     const page = await drop(await log.pack({ from: moment(100) }), log.vkey());
@@ -229,7 +229,7 @@ describe("a pack, with the network cut", () => {
     expect(await page.locator(".rows").count()).toBe(0);
   });
 
-  test("is refused under the key of another log, and once it was cut off", async () => {
+  test("is refused under the key of another log, and if it is cut", async () => {
     const foreign = await drop(sealed(lines), otherLog.verifier_keys[0]);
     await foreign.waitForSelector(".proof.failed >> text=not signed by a trusted key");
     const cut = await drop(sealed(lines).slice(0, -40));
@@ -237,7 +237,7 @@ describe("a pack, with the network cut", () => {
   });
 });
 
-test("a session of another tenant sees nothing, by permalinks and the report's route neither", async () => {
+test("a session of another tenant sees nothing, including by permalinks and by the report's route", async () => {
   const token = await gateway.token({ clientId: "tenant-c" });
   const { page, requests } = await openPage();
   for (const path of ["", "/ledger", principal, "/reports#template=access&last=30d"]) {

@@ -55,7 +55,7 @@ async function logIn(page: Page, login = "olga"): Promise<void> {
   await page.click("button[type=submit]");
 }
 
-test("a person signs in at the issuer, comes back to the page, stays signed in, and signs out", async () => {
+test("a person signs in at the issuer, returns to the page, stays signed in, and signs out", async () => {
   const { page, complaints } = await openPage();
   const path = `/console/logs/${logs["tenant-a"]}/ledger`;
   await signIn(page, "olga", path);
@@ -95,7 +95,7 @@ async function sessionOf(login: string): Promise<string> {
   return `console-session=${found?.value}`;
 }
 
-test("an auditor sees the log of its tenant; another's is not there, by permalink neither", async () => {
+test("an auditor sees the log of its tenant, and no other, including by permalink", async () => {
   const { page } = await openPage();
   await signIn(page, "audrey", `/console/logs/${logs["tenant-c"]}/ledger`);
   await page.waitForSelector("h1 >> text=There is no such log");
@@ -119,7 +119,7 @@ test("a person without a role gets the reason, and no session", async () => {
   expect((await page.context().cookies()).map(({ name }) => name)).not.toContain("console-session");
 });
 
-test("a session ends after 30 minutes, whatever it does", async () => {
+test("a session ends after 30 minutes, even in use", async () => {
   const { page } = await openPage();
   await signIn(page, "olga", `/console/logs/${logs["tenant-a"]}`);
   await page.waitForSelector(".tile");
@@ -132,7 +132,7 @@ test("a session ends after 30 minutes, whatever it does", async () => {
   }
 });
 
-test("a cookie from another page is refused: of another site, and of another port of this host", async () => {
+test("a cookie of another site, or of another port of this host, is refused", async () => {
   const cookie = await sessionOf("olga");
   for (const site of ["cross-site", "same-site", "none", ""])
     for (const [path, method] of [
@@ -203,7 +203,7 @@ test("an answer with another state, code, nonce or issuer, or in another browser
     expect((await callback(query, flow)).headers.get("location")).toBe("/console?refused=refused");
 });
 
-test("a session's cookie is no sign-in's, and a changed one is none", async () => {
+test("a session's cookie is not accepted as a sign-in's, and a changed one not at all", async () => {
   const cookie = await sessionOf("olga");
   const begun = await fetch(`${gateway.opsUrl}/console/sign-in`, { redirect: "manual" });
   const flow = begun.headers.getSetCookie()[0]?.split(";")[0]?.replace("console-sign-in", "console-session") ?? "";
@@ -219,7 +219,7 @@ test.each([
   "/console//evil.example",
   "/ledger",
   "/console?x",
-])("a sign-in returns to pages of the console only, not to %s", async (to) => {
+])("a sign-in returns to pages of the console only, never to %s", async (to) => {
   const { page } = await openPage();
   await page.goto(`${gateway.opsUrl}/console/sign-in?to=${encodeURIComponent(to)}`);
   await logIn(page);

@@ -41,7 +41,7 @@ test("signs in, searches, opens a decision, and verifies its receipt in the brow
   expect(complaints).toEqual([]);
 });
 
-test("the overview leads from a principal to its denials", async () => {
+test("the overview links from a principal to its denials", async () => {
   const { page } = await openPage();
   await signIn(page, pathsOf().overview);
   await page.click('section:has(> h2:text-is("Denied to")) a');
@@ -62,7 +62,7 @@ test("a changed receipt is refused, and nothing of its record is shown", async (
   expect(await page.locator("main").innerText()).not.toMatch(/ALLOW|DENY|cust-8841/);
 });
 
-test("a key of one's own counts instead of the listener's", async () => {
+test("a key that the user enters replaces the listener's", async () => {
   const { page } = await openPage();
   await signIn(page, pathsOf().record);
   await page.waitForSelector(".proof.done");
@@ -75,7 +75,7 @@ test("a key of one's own counts instead of the listener's", async () => {
   await page.waitForSelector(".proof.done >> text=the one that you gave");
 });
 
-test("markup in what callers wrote stays text", async () => {
+test("markup in callers' text stays text", async () => {
   const { page, complaints } = await openPage();
   const dialogs = watchDialogs(page);
   await signIn(page, `${pathsOf().ledger}#${new URLSearchParams({ q: `resource:${JSON.stringify(markup)}` })}`);
@@ -88,7 +88,7 @@ test("markup in what callers wrote stays text", async () => {
   expect([dialogs, complaints]).toEqual([[], []]);
 });
 
-test("a tenant's session sees nothing of another tenant, by permalink neither", async () => {
+test("a tenant's session sees nothing of another tenant, including by permalink", async () => {
   const { page, requests } = await openPage();
   const token = await gateway.token({ clientId: "tenant-c" });
   for (const path of Object.values(pathsOf())) {
@@ -106,7 +106,7 @@ test("a tenant's session sees nothing of another tenant, by permalink neither", 
   await page.waitForSelector(".rows tbody tr");
 });
 
-test("the credentials are kept nowhere, and wrong ones are refused", async () => {
+test("credentials are never stored, and wrong ones are refused", async () => {
   const { page } = await openPage();
   await page.goto(`${gateway.opsUrl}/console`);
   await page.fill("input[name=token]", "wrong");
@@ -122,7 +122,7 @@ test("the credentials are kept nowhere, and wrong ones are refused", async () =>
   await page.waitForSelector("text=You are signed out.");
 });
 
-test("credentials that are no longer accepted end the session", async () => {
+test("revoked credentials end the session", async () => {
   const { page } = await openPage();
   await signIn(page);
   await page.waitForSelector(".tile");
@@ -148,7 +148,7 @@ test("a dropped file is found by its digest, and leads to the artifact's history
   expect(complaints).toEqual([]);
 });
 
-test("verifies what is dropped with the network cut, and refuses it once it was changed", async () => {
+test("a dropped proof verifies with the network cut, and is refused if it was changed", async () => {
   const { page, complaints } = await openPage();
   const { receipt } = await asked(`/ledger/${log.name}/record/${decisionId}`);
   await page.goto(`${gateway.opsUrl}/console/verify`);

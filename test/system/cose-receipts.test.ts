@@ -77,7 +77,7 @@ test("receipts of decisions, registrations and events verify, and name the log a
   );
 });
 
-test("the verifier in plain Python takes a receipt with it, and refuses one with another's or a changed one", async () => {
+test("the verifier in plain Python accepts its receipt, and refuses another's or a changed one", async () => {
   const [first, second] = receipts as [(typeof receipts)[number], (typeof receipts)[number]];
   const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
   const vkey = key === undefined ? "" : formatVerifierKey(first.log_origin, key.publicKey);

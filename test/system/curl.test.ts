@@ -57,7 +57,7 @@ describe.each([
   });
 });
 
-test("the program in shell makes all eight calls without TLS, as the development stack is", async () => {
+test("the shell program makes all eight calls without TLS, as the development stack does", async () => {
   const env = { PATH: process.env.PATH, ...platformEnv(gateway) };
   const { stdout, stderr } = await run(join(root, "examples/clients/shell/main.sh"), [], { env });
   expect(stderr).toBe("");

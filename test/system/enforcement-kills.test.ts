@@ -188,7 +188,7 @@ test.each(works)(
   300_000,
 );
 
-test("the platform's answers are those of the seam", () => {
+test("the platform's answers equal the test double's", () => {
   const calls: readonly (keyof Platform)[] = [
     "deployment",
     "planProtection",

@@ -98,7 +98,7 @@ describe.each(languageNames.flatMap((language) => algorithms.map((algorithm) => 
       envelope = JSON.parse(readFileSync(target, "utf8"));
     });
 
-    test("is taken by every verifier, and is a statement about the data", async () => {
+    test("is accepted by every verifier, and is a statement about the data", async () => {
       const taken = { securesystemslib: true, ...(algorithm === "ES256" && { sigstore: true }) };
       expect(await inPython([envelope], algorithm)).toEqual([taken]);
       inJavaScript(envelope, algorithm);

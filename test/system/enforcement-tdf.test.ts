@@ -85,7 +85,7 @@ const forms: readonly [string, { keys: string[][]; segmentHash?: "GMAC" }][] = [
 ];
 
 describe.each(forms)("%s", (_, tdf) => {
-  test.each(sizes)("%i bytes that are protected here open there", async (sizeBytes) => {
+  test.each(sizes)("%i bytes protected here open there", async (sizeBytes) => {
     const plain = randomBytes(sizeBytes);
     writeFileSync(at("plain"), plain);
     await seal(tdf);
@@ -98,7 +98,7 @@ test.each(
   forms.flatMap(([form, tdf], i) =>
     [i === 0 ? 50_000_000 : 0, segmentBytes + i - 2].map((sizeBytes) => ({ form, sizeBytes, ...tdf })),
   ),
-)("$form: $sizeBytes bytes that are protected in Python open there", async ({ sizeBytes, keys, segmentHash }) => {
+)("$form: $sizeBytes bytes protected in Python open there", async ({ sizeBytes, keys, segmentHash }) => {
   const plain = randomBytes(sizeBytes);
   writeFileSync(at("plain"), plain);
   const form = { tdf_keys: keys, ...(segmentHash && { segment_hash: segmentHash }) };
@@ -108,7 +108,7 @@ test.each(
   expect(readFileSync(at("out")).equals(plain)).toBe(true);
 });
 
-test("what is rewrapped here opens there, and what lacks a share does not", async () => {
+test("a file rewrapped here opens there, and one that lacks a share does not", async () => {
   writeFileSync(at("plain"), "secret");
   await seal({ keys: [["r1"]] });
   await enforcer.rewrap({ profile, input: at("sealed"), output: at("rewrapped"), newKeyReference: "e1" });
@@ -123,7 +123,7 @@ test.each(
     { sizeBytes, kid: "r1", algorithm: "rsa:2048" } as const,
     { sizeBytes, kid: "e1", algorithm: "ec:secp256r1" } as const,
   ]),
-)("$sizeBytes bytes that are made there with $algorithm open here", async ({ sizeBytes, kid, algorithm }) => {
+)("$sizeBytes bytes made there with $algorithm open here", async ({ sizeBytes, kid, algorithm }) => {
   const plain = randomBytes(sizeBytes);
   writeFileSync(at("plain"), plain);
   const public_key = pem(pairs[kid].publicKey, "spki");
@@ -148,32 +148,29 @@ const theirShares: readonly (readonly [string, readonly (readonly (keyof typeof 
 
 test.each(
   theirShares.flatMap(([form, shares]) => [1, segmentBytes + 1].map((sizeBytes) => ({ form, shares, sizeBytes }))),
-)(
-  "$form: $sizeBytes bytes that are made there open here, while each share has a key",
-  async ({ shares, sizeBytes }) => {
-    const plain = randomBytes(sizeBytes);
-    writeFileSync(at("plain"), plain);
-    const wrappings = shares.map((kids) =>
-      kids.map((kid) => ({ kid, algorithm: algorithms[kid], public_key: pem(pairs[kid].publicKey, "spki") })),
-    );
-    const job = { operation: "make", source: at("plain"), target: at("theirs"), shares: wrappings };
-    expect(await ask(job)).toEqual({});
-    const request = {
-      profile,
-      input: at("theirs"),
-      output: at("out"),
-      replace: true,
-      resource,
-      allowForeign: true,
-    } as const;
-    expect(await enforcer.open(request)).toMatchObject({ isForeign: true });
-    expect(readFileSync(at("out")).equals(plain)).toBe(true);
-    const target = at(`python-${randomUUID()}`);
-    const opening = { operation: "open", source: at("theirs"), target, allow_foreign: true } as const;
-    expect(await inPython(opening)).not.toHaveProperty("failure");
-    expect(readFileSync(target).equals(plain)).toBe(true);
-    const holdingOne = enforcerWith(["e1"]).open(request);
-    if (shares.length === 1) await holdingOne;
-    else await expect(holdingOne).rejects.toMatchObject({ failure: "invalid" });
-  },
-);
+)("$form: $sizeBytes bytes made there open here, if each share has a key", async ({ shares, sizeBytes }) => {
+  const plain = randomBytes(sizeBytes);
+  writeFileSync(at("plain"), plain);
+  const wrappings = shares.map((kids) =>
+    kids.map((kid) => ({ kid, algorithm: algorithms[kid], public_key: pem(pairs[kid].publicKey, "spki") })),
+  );
+  const job = { operation: "make", source: at("plain"), target: at("theirs"), shares: wrappings };
+  expect(await ask(job)).toEqual({});
+  const request = {
+    profile,
+    input: at("theirs"),
+    output: at("out"),
+    replace: true,
+    resource,
+    allowForeign: true,
+  } as const;
+  expect(await enforcer.open(request)).toMatchObject({ isForeign: true });
+  expect(readFileSync(at("out")).equals(plain)).toBe(true);
+  const target = at(`python-${randomUUID()}`);
+  const opening = { operation: "open", source: at("theirs"), target, allow_foreign: true } as const;
+  expect(await inPython(opening)).not.toHaveProperty("failure");
+  expect(readFileSync(target).equals(plain)).toBe(true);
+  const holdingOne = enforcerWith(["e1"]).open(request);
+  if (shares.length === 1) await holdingOne;
+  else await expect(holdingOne).rejects.toMatchObject({ failure: "invalid" });
+});

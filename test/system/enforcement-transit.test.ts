@@ -106,7 +106,7 @@ test("a wrapped key opens with its own associated data and key only", async () =
 });
 
 test.each(languageNames)(
-  "no right, no service, another key or header, and a plan for a key of the caller's own open nothing: %s",
+  "a missing right, no service, another key or header, and a plan for a caller-owned key open nothing: %s",
   async (name) => {
     const sealed = at(`sealed-${name}`);
     const open = { operation: "open", source: sealed, target: at("never") } as const;

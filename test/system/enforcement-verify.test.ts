@@ -133,7 +133,7 @@ const made = [
   ["untdf", "access", ["plan", "key_access", "evidence"]],
 ] as const;
 
-test.each(languageNames)("both show what %s made", async (name) => {
+test.each(languageNames)("both verifiers show what %s made", async (name) => {
   const of = (file: string, kind: Kind) => ({ artifact: at(`${name}-${file}`), log_keys: [logKey], kind });
   const kindOf = (operation: string): Kind => (operation === "access" ? "opened" : "artifact");
   const other = { opened: "artifact", artifact: "opened" } as const;
@@ -195,7 +195,7 @@ const changes: readonly (readonly [what: string, failure: string, change: (found
 ];
 
 /** Parts of other proofs are in the drawn swaps of each language: test/wire/enforcement-proofs.test.ts, swaps.py. */
-test.each(changes)("both refuse it: %s", async (_, failure, change) => {
+test.each(changes)("both verifiers refuse it: %s", async (_, failure, change) => {
   for (const name of languageNames) {
     copyFileSync(at(`${name}-sealed`), at("changed"));
     writeFileSync(receiptsPathOf(at("changed")), JSON.stringify(change(receiptsOf(`${name}-sealed`))));
@@ -203,7 +203,7 @@ test.each(changes)("both refuse it: %s", async (_, failure, change) => {
   }
 });
 
-test("both refuse a changed artifact, another log, and malformed receipts", async () => {
+test("both verifiers refuse a changed artifact, another log, and malformed receipts", async () => {
   copyFileSync(receiptsPathOf(at("Python-sealed")), receiptsPathOf(at("changed")));
   writeFileSync(at("changed"), readFileSync(at("Python-sealed")).fill(0, 200, 201));
   const asked = { artifact: at("changed"), log_keys: [logKey] };

@@ -69,7 +69,7 @@ describe("on a desktop", () => {
     expect(complaints).toEqual([]);
   });
 
-  test("the work comes first, in its order; the rules come when they are asked for", async () => {
+  test("the panels are in working order, and the rules load on request", async () => {
     const { page } = await openPage({ viewport: { width: 1280, height: 720 } });
     await explore(page);
     const groups = await page.locator(".opblock-tag").evaluateAll((tags) => tags.map((tag) => tag.id));
@@ -86,7 +86,7 @@ describe("on a desktop", () => {
     expect(await textOf(rules)).toContain("Order of refusal");
   });
 
-  test("the token is kept nowhere", async () => {
+  test("the token is stored nowhere", async () => {
     const { page } = await openPage();
     await explore(page);
     await pasteToken(page);
@@ -97,7 +97,7 @@ describe("on a desktop", () => {
     expect((await send(page, whoami)).status).toMatch(/^401/);
   });
 
-  test("settings in the address change nothing", async () => {
+  test("parameters in the address change nothing", async () => {
     const { page, requests } = await openPage();
     await page.goto(`${gateway.url}/explorer?url=https://other.example/x.json&configUrl=https://other.example/c.json`);
     await page.waitForSelector(".opblock");
@@ -108,7 +108,7 @@ describe("on a desktop", () => {
   });
 });
 
-test("the keyboard alone is enough", async () => {
+test("works with the keyboard alone", async () => {
   const { page } = await openPage();
   await explore(page);
   const focus = async (selector: string) => {
@@ -135,7 +135,7 @@ test("the keyboard alone is enough", async () => {
   expect(await textOf(page.locator(`${whoami} .live-responses-table`))).toContain("tenant-a");
 });
 
-test("a development stack gives out tokens at a button, and no other service does", async () => {
+test("a button of the development stack issues tokens, and other services have none", async () => {
   expect((await fetch(`${gateway.url}/explorer/token`)).status).toBe(404);
   const own = await openPage();
   await explore(own.page);
@@ -151,7 +151,7 @@ test("a development stack gives out tokens at a button, and no other service doe
   expect(complaints).toEqual([]);
 });
 
-test("behind a path prefix", async () => {
+test("works behind a path prefix", async () => {
   const proxy = await startPrefixProxy(gateway.url, "/apps/platform");
   onTestFinished(() => proxy.stop());
   const { page, requests, complaints } = await openPage();
@@ -165,7 +165,7 @@ test("behind a path prefix", async () => {
   expect(complaints).toEqual([]);
 });
 
-test("an API that is switched on has a page beside the others", async () => {
+test("an enabled API has a page of its own", async () => {
   const further = await startGateway({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } });
   onTestFinished(() => further.stop());
   const { page, complaints } = await openPage();

@@ -115,7 +115,7 @@ describe.each([
     });
   });
 
-  test("the service would start", async () => {
+  test("the service starts with the chart's settings", async () => {
     const [{ spec }] = ofKind(manifests(text), "Deployment");
     const entries = spec.template.spec.containers[0].env as readonly { name: string; value: string }[];
     const env = Object.fromEntries(entries.map(({ name, value }) => [name, value]));
@@ -124,7 +124,7 @@ describe.each([
     expect(Object.keys(env).length).toBeGreaterThan(8 + pools);
   });
 
-  test("no pod runs as root, writes to its image, knows Kubernetes, or shows a secret to others", () => {
+  test("no pod runs as root, writes to its image, talks to Kubernetes, or exposes a secret to others", () => {
     const all = manifests(text);
     const pods = [...ofKind(all, "Deployment"), ...ofKind(all, "Job")].map(({ spec }) => spec.template.spec);
     expect(pods).toHaveLength(2);
@@ -145,7 +145,7 @@ describe.each([
     }
   });
 
-  test("probes are on the operator listener, and a pod that leaves is given the time that it needs", () => {
+  test("probes use the operator listener, and a terminating pod gets its grace period", () => {
     const [{ spec }] = ofKind(manifests(text), "Deployment");
     const pod = spec.template.spec;
     const [container] = pod.containers;
@@ -161,14 +161,14 @@ describe.each([
   });
 });
 
-test("a field that Kubernetes does not know is found", async () => {
+test("a field that Kubernetes does not know is reported", async () => {
   const file = join(folder, "wrong.yaml");
   await writeFile(file, (await template(minimal)).replace("maxSkew", "maxSkow"));
   const options = ["-strict", "-schema-location", schemas("1.37.0"), file];
   await expect(promisify(execFile)(requireTool("kubeconform"), options)).rejects.toThrow();
 });
 
-test("the store is migrated before gateways are replaced, with the database's secrets and no others", async () => {
+test("the store is migrated before gateways are replaced, with the database's secrets only", async () => {
   const [job] = ofKind(manifests(await template(full)), "Job");
   expect(job.metadata.annotations["helm.sh/hook"]).toBe("pre-install,pre-upgrade");
   const { containers, volumes } = job.spec.template.spec;
@@ -189,7 +189,7 @@ test("only the node reaches the operator listener unless others are named", asyn
   ]);
 });
 
-test("quotas are a file that is followed", async () => {
+test("quotas are a mounted file that is reloaded", async () => {
   const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
   const { containers, volumes } = spec.template.spec;
   const file = containers[0].env.find(({ name }: Manifest) => name === "SVC_QUOTAS").value;
@@ -201,7 +201,7 @@ test("quotas are a file that is followed", async () => {
   expect(await template(minimal)).not.toContain("quotas");
 });
 
-test("token issuers are a file that is followed, and the secrets that it names", async () => {
+test("token issuers, and the secrets that they name, are mounted files that are reloaded", async () => {
   const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
   const { containers, volumes } = spec.template.spec;
   const file = containers[0].env.find(({ name }: Manifest) => name === "SVC_OIDC_ISSUERS").value;
@@ -237,7 +237,7 @@ test("the console's sign-in and its client's secret are files of one secret", as
   expect(await template(minimal)).not.toMatch(/sign-in/i);
 });
 
-test("alert rules and what they are about name one job", async () => {
+test("alert rules and scrape configuration use one job name", async () => {
   const all = manifests(await template(full));
   const [monitor] = ofKind(all, "ServiceMonitor");
   const jobs = monitor.spec.endpoints[0].relabelings.filter(({ targetLabel }: Manifest) => targetLabel === "job");
@@ -247,7 +247,7 @@ test("alert rules and what they are about name one job", async () => {
   expect(named.size).toBe(1);
 });
 
-test("calls that wait are what the number of pods follows", async () => {
+test("the number of pods follows the queued calls", async () => {
   const [{ spec }] = ofKind(manifests(await template(full)), "HorizontalPodAutoscaler");
   expect(spec.metrics[0].pods.metric.name).toBe("svc_calls_waiting");
   const [deployment] = ofKind(manifests(await template(full)), "Deployment");

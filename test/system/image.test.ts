@@ -44,8 +44,8 @@ async function installForProduction(): Promise<readonly string[]> {
   return [...new Set(urls)].toSorted();
 }
 
-describe("in the image", () => {
-  test("is no program but Node", async () => {
+describe("the image", () => {
+  test("contains no program but Node", async () => {
     const programs: string[] = [];
     for (const path of files) {
       const file = await open(path);
@@ -58,7 +58,7 @@ describe("in the image", () => {
     expect(programs.length).toBeGreaterThan(4);
   });
 
-  test("nothing may be written by others than its owner, and no link leads elsewhere", async () => {
+  test("has no file that other users may write, and no link that leads elsewhere", async () => {
     const entries = await readdir(image, { recursive: true, withFileTypes: true });
     for (const entry of entries) {
       expect(entry.isFile() || entry.isDirectory()).toBe(true);
@@ -67,7 +67,7 @@ describe("in the image", () => {
     }
   });
 
-  test("are the packages of a production install, each in the bill of materials with its hash, as are libraries", {
+  test("contains the packages of a production install, each in the bill of materials with its hash, and libraries", {
     timeout: 300_000,
   }, async () => {
     const bom = JSON.parse(await readFile(join(image, "app/sbom.cdx.json"), "utf8"));
@@ -102,7 +102,7 @@ describe("in the image", () => {
     );
   });
 
-  test("the Containerfile names no base for what runs, no root, no shell and no health check", async () => {
+  test("is built from a Containerfile without a named base, root, shell or health check", async () => {
     const text = await readFile(containerfilePath, "utf8");
     expect([...text.matchAll(/^FROM (.*)$/gm)].map(([, from]) => from)).toEqual([
       `\${BUILD_IMAGE} AS build`,
@@ -129,7 +129,7 @@ describe("from the image, read-only and as nobody,", () => {
   });
   afterAll(() => issuer?.stop());
 
-  test("the service starts, decides, and stops when it is told to", async () => {
+  test("the service starts, decides, and stops on a signal", async () => {
     const service = runInImage({ image, data, policies }, entrypoint, {
       ...serviceSettings("/data", issuer.url),
       SVC_POLICY_DIR: "/run",
@@ -153,7 +153,7 @@ describe("from the image, read-only and as nobody,", () => {
     expect([uid, mode & 0o777]).toEqual([65_534, 0o600]);
   });
 
-  test("nothing can be written but in the data folder, and no shell can be had", async () => {
+  test("only the data folder is writable, and no shell exists", async () => {
     const attempt = `
       const { readdirSync, writeFileSync, appendFileSync } = require("node:fs");
       const { spawnSync } = require("node:child_process");
@@ -181,7 +181,7 @@ describe("from the image, read-only and as nobody,", () => {
     });
   });
 
-  test("the commands run too, and so the migration of a deployment", async () => {
+  test("the commands run too, including the migration of a deployment", async () => {
     const command = ["/usr/local/bin/node", "/app/cli.js", "migrate", "--json"];
     const env = { SVC_STORE: "sqlite:/data/migrated.db" };
     const migrating = runInImage({ image, data, policies }, command, env);

@@ -99,16 +99,16 @@ describe("tokens bound to the certificate that the ingress forwards", () => {
     const call = (own: IssuedCertificate | undefined, headers: Record<string, string> = {}) =>
       whoami(url, as(own), { authorization: `Bearer ${token}`, ...headers });
 
-    test("the owner is let in", async () => {
+    test("the owner is accepted", async () => {
       expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
     });
 
-    test("a thief with another certificate, or none, is not", async () => {
+    test("a thief with another certificate, or none, is refused", async () => {
       expect(await call(thief)).toEqual({ reason: "proof_of_possession_failed" });
       expect(await call(undefined)).toEqual({ reason: "proof_of_possession_failed" });
     });
 
-    test("nor one that forges the owner's header", async () => {
+    test("a thief that forges the owner's header is refused", async () => {
       for (const name of [certificateHeader, certificateHeader.toUpperCase()]) {
         for (const value of [payroll.thumbprint, encodeURIComponent(payroll.cert)]) {
           const refused = { reason: "proof_of_possession_failed" };
@@ -118,24 +118,24 @@ describe("tokens bound to the certificate that the ingress forwards", () => {
       }
     });
 
-    test("a certificate of another authority gets nowhere", async () => {
+    test("a certificate of another authority is refused", async () => {
       expect(await call(stranger)).toEqual({ reason: expect.stringMatching(/400|ECONNRESET|HTTP 400/) });
     });
 
-    test("identity headers from outside do not arrive", async () => {
+    test("identity headers from outside are removed", async () => {
       expect(await call(payroll, forged)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
       expect(await whoami(url, as(payroll), forged)).toEqual({ reason: "missing_token" });
     });
   });
 
-  test("past the ingress, from an address that is not its own, the header is worth nothing", async () => {
+  test("the header is ignored from an address other than the ingress", async () => {
     const headers = { authorization: `Bearer ${token}`, [certificateHeader]: encodeURIComponent(payroll.cert) };
     expect(await statusFrom("127.0.0.1", gateway.url, headers)).toBe(200);
     expect(await statusFrom("127.0.0.2", gateway.url, headers)).toBe(401);
     expect(gateway.logged.join("")).toContain("forwarded certificate of an untrusted peer ignored");
   });
 
-  test("neither token nor certificate is in what the gateway logged", () => {
+  test("the gateway logs neither token nor certificate", () => {
     const logged = gateway.logged.join("");
     expect(logged).toContain("proof_of_possession_failed");
     expect(logged).not.toContain(token.split(".")[1]);
@@ -177,18 +177,18 @@ describe("identity that the ingress names", () => {
   });
 
   describe.each(protocols)("%s", (_name, whoami) => {
-    test("a caller of the table is let in as what the table says, whatever it says itself", async () => {
+    test("a caller of the table is accepted with the table's identity, whatever it sends", async () => {
       const expected = { tenant: "tenant-a", source: "trusted_headers" };
       expect(await whoami(url, as(payroll), {})).toEqual(expected);
       expect(await whoami(url, as(payroll), { ...forged, authorization: "Bearer abc" })).toEqual(expected);
     });
 
-    test("no other caller is", async () => {
+    test("other callers are refused", async () => {
       expect(await whoami(url, as(thief), forged)).toEqual({ reason: "missing_token" });
       expect(await whoami(url, as(), forged)).toEqual({ reason: "missing_token" });
     });
 
-    test("past the ingress, from its address, its headers are worth nothing without its certificate", async () => {
+    test("headers from the ingress's address are ignored without its certificate", async () => {
       expect(await whoami(gateway.url, as(ingress), forged)).toHaveProperty("tenant", "tenant-forged");
       for (const own of [neighbour, thief, undefined]) {
         expect(await whoami(gateway.url, as(own), forged)).toEqual({ reason: "missing_token" });
@@ -246,7 +246,7 @@ describe.each([
     ["/platform.sdk.v1.EvidenceService/RecordEvidence", "application/grpc-web"],
     ["/platform.sdk.v1.EvidenceService/RecordEvidence", "application/grpc"],
     ["/platform.sdk.v1.EvidenceService/RecordEvidence", "application/grpc+proto"],
-  ])("to %s as %s only the ingress speaks for others, and what is the caller's own arrives", async (path, type) => {
+  ])("to %s as %s only the ingress may name an identity, and the caller's own headers arrive", async (path, type) => {
     const names = [...Object.values(identity), certificateHeader];
     const own = { "x-svc-receipt": "brief", dpop: "a proof", "idempotency-key": "a key", "x-request-id": "an id" };
     const outside = Object.fromEntries([...names, "x-forwarded-for"].map((name) => [name, ["forged", "forged"]]));

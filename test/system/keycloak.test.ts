@@ -65,13 +65,13 @@ describe("tokens bound to a DPoP key", () => {
       },
     });
 
-  test("are let in with a proof by their key", async () => {
+  test("are accepted with a proof by their key", async () => {
     expect(decodeJwt(token)).toMatchObject({ typ: "DPoP", cnf: { jkt: expect.any(String) } });
     const { status, body } = await call(owner);
     expect([status, body.caller]).toEqual([200, expect.objectContaining({ tenant_id: "tenant-a" })]);
   });
 
-  test("are refused without, with another key's, and as bearer tokens", async () => {
+  test("are refused without a proof, with another key's, and as bearer tokens", async () => {
     for (const answer of [await call(undefined), await call(thief), await call(owner, "Bearer")]) {
       expect(answer.status).toBe(401);
       expect(answer.body.error.reason).toBe("proof_of_possession_failed");
@@ -79,7 +79,7 @@ describe("tokens bound to a DPoP key", () => {
     }
   });
 
-  test("are refused where bindings are not looked at", async () => {
+  test("are refused if proof of possession is off", async () => {
     const other = await gatewayWith({ SVC_PROOF_OF_POSSESSION: "none" });
     const { status, body } = await rest(`${other.url}/v1/sdk/whoami`, { token });
     expect([status, body.error.reason]).toEqual([401, "proof_of_possession_failed"]);
@@ -97,7 +97,7 @@ describe("tokens bound to a certificate", () => {
   test.each([
     ["REST", whoamiByRest],
     ["gRPC", whoamiByGrpc],
-  ] as const)("are let in with it, and not with another or none, over %s", async (_name, whoami) => {
+  ] as const)("are accepted with it, and refused with another or none, over %s", async (_name, whoami) => {
     const call = callWith(whoami, url, token);
     expect(decodeJwt(token)).toHaveProperty("cnf", { "x5t#S256": payroll.thumbprint });
     expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
@@ -107,7 +107,7 @@ describe("tokens bound to a certificate", () => {
   });
 });
 
-test("the realm of the compose file has a client whose tokens, bound to its certificate, open every route", async () => {
+test("the realm of the compose file has a client whose certificate-bound tokens open every route", async () => {
   const issuer = keycloak.issuer.replace(/[^/]+$/, "compose");
   const { url } = await gatewayWith({ ...mutualTls, SVC_OIDC_ISSUER: issuer });
   const form = { grant_type: "client_credentials", client_id: "payroll-service", client_secret: clientSecret };
@@ -123,7 +123,7 @@ test("the realm of the compose file has a client whose tokens, bound to its cert
 });
 
 describe("of the tokens of one login, for an audience that is the client itself,", () => {
-  test("the access token is let in, and neither the ID token nor the refresh token", async () => {
+  test("only the access token is accepted, and neither the ID token nor the refresh token", async () => {
     const { url } = await gatewayWith({ SVC_PROOF_OF_POSSESSION: "none", SVC_OIDC_AUDIENCE: "login-client" });
     const login = { grant_type: "password", username: "person", password: "a password of the test" };
     const { access_token, id_token, refresh_token } = await tokensOf({
@@ -139,7 +139,7 @@ describe("of the tokens of one login, for an audience that is the client itself,
   });
 });
 
-describe("tokens that Keycloak is asked about", () => {
+describe("tokens that are introspected at Keycloak", () => {
   const introspection = (path: string, changes: Record<string, string>) => ({
     endpoint: `${path}/introspect`,
     client_id: "gateway-client",
@@ -153,7 +153,7 @@ describe("tokens that Keycloak is asked about", () => {
     return (await gatewayWith({ SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env })).url;
   }
 
-  test("are good until they are revoked, and no token for another audience is", async () => {
+  test("are accepted until they are revoked, and never for another audience", async () => {
     const secret = join(folder, "gateway-secret");
     await writeFile(secret, clientSecret, { mode: 0o600 });
     const url = await urlWith(introspection(keycloak.tokenEndpoint, { client_secret_file: secret }));

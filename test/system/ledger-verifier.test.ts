@@ -115,7 +115,7 @@ describe("one bit flipped in", () => {
     return offset + 2;
   };
 
-  test("an exported leaf is found, and named", async () => {
+  test("an exported leaf is detected, and named", async () => {
     const bundle = "tile/entries/001";
     const { code, result } = await goVerify("log", damaged(bundle, leafOffset(bundle, 44) + 30));
     expect(code).toBe(1);
@@ -126,13 +126,13 @@ describe("one bit flipped in", () => {
     ["tile/0/000", 7 * 32 + 3, 7],
     ["tile/0/002.p/189", 188 * 32, 700],
     ["tile/1/000.p/2", 32, 256],
-  ])("the exported %s is found, and named", async (file, offset, leaf) => {
+  ])("the exported %s is detected, and named", async (file, offset, leaf) => {
     const { code, result } = await goVerify("log", damaged(file, offset));
     expect(code).toBe(1);
     expect(result.problem).toMatch(new RegExp(`^leaf ${leaf}: tile .*${file} is not what the leaves give$`));
   });
 
-  test.each([40, 60, 100, 160])("the exported checkpoint, at byte %i, is found", async (offset) => {
+  test.each([40, 60, 100, 160])("the exported checkpoint, at byte %i, is detected", async (offset) => {
     const { code, result } = await goVerify("log", damaged("checkpoint", offset));
     expect(code).toBe(1);
     expect(result.problem).toMatch(/^checkpoint: /);
@@ -144,7 +144,7 @@ describe("one bit flipped in", () => {
     ["opening", "openings", "opening", "record_id = (SELECT record_id FROM entries WHERE leaf_index = 9)", 9, /leaf 9/],
     ["tile", "tiles", "hashes", "level = 0 AND tile_index = 1", 256, /tile 1 of level 0 .* from leaf 256/],
     ["head", "log_heads", "root", "1", undefined, /root is not that of its leaves|was rewritten/],
-  ] as const)("a stored %s is found, and named", async (_, table, column, where, index, message) => {
+  ] as const)("a stored %s is detected, and named", async (_, table, column, where, index, message) => {
     const row = fixture.query(`SELECT hex(${column}) AS hex FROM ${table} WHERE ${where}`)[0] as { hex: string };
     const changed = Buffer.from(row.hex, "hex");
     changed[5] = (changed[5] as number) ^ 1;
@@ -171,7 +171,7 @@ describe("receipts", () => {
     return file;
   };
 
-  test("verify, in any tree that the log has had, there and here", async () => {
+  test("verify in any tree of the log, with the Go verifier and with ours", async () => {
     for (const receipt of [0, 99, 100, 254, 255, 511, 699].map((index) => receipts[index] as Receipt)) {
       const file = written(receipt);
       expect(await goVerify("receipt", file)).toMatchObject({ code: 0, result: { leaf_index: receipt.leafIndex } });
@@ -190,7 +190,7 @@ describe("receipts", () => {
     });
   });
 
-  test("of another leaf, or for another key, are refused there and here", async () => {
+  test("of another leaf, or for another key, are refused by both", async () => {
     const [first, second] = receipts as [Receipt, Receipt];
     const swapped = written(first, { leaf: second.leaf, leaf_hash: second.leafHash });
     const otherKey = vkey.replace(/.{4}$/, "AAA=");
@@ -209,7 +209,7 @@ describe("packs", () => {
     return file;
   };
 
-  test("of everything and of one decision place every leaf in the log, there and here", async () => {
+  test("of everything and of one decision place every leaf in the log, for both", async () => {
     const everything = await packed("--to", "2100-01-01T00:00:00Z");
     const decision = await packed("--decision", receipts[300]?.recordId as string);
     for (const [file, leaves] of [
@@ -221,7 +221,7 @@ describe("packs", () => {
     }
   });
 
-  test("with a leaf that was changed are refused there and here", async () => {
+  test("with a changed leaf are refused by both", async () => {
     const file = await packed("--decision", receipts[300]?.recordId as string);
     writeFileSync(file, readFileSync(file, "utf8").replace("hmac-sha256:", "hmac-sha257:"));
     expect((await goVerify("pack", file)).result.problem).toBe("the leaves do not lead to the checkpoint's root");

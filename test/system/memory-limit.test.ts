@@ -62,7 +62,7 @@ describe.each([
   });
 
   const names = bodyFloods("", "").map(([name], position) => ({ name, position }));
-  test.each(names)("$name: refusals, not death", { timeout: 120_000 }, async ({ position }) => {
+  test.each(names)("$name: the process refuses calls, and does not die", { timeout: 120_000 }, async ({ position }) => {
     let isOver = false;
     const probes: Promise<void>[] = [];
     const probe = async () => {

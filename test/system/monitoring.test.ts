@@ -22,7 +22,7 @@ const patience = { timeout: 60_000, interval: 500 };
 /** Between rounds of calls: the load is to be there all the time, not to take the machine. */
 const pauseMs = 200;
 
-test("the alert rules are sound, and do what their tests say", async () => {
+test("the alert rules are valid, and pass their tests", async () => {
   const promtool = requireTool("promtool");
   await run(promtool, ["check", "rules", "alerts.yaml"], { cwd: rules });
   await run(promtool, ["test", "rules", "alerts.test.yaml"], { cwd: rules });
@@ -114,7 +114,7 @@ describe("a gateway under load", () => {
     await expect.poll(() => numbersOf(asked), patience).not.toEqual([]);
   });
 
-  test("no alert fires that is not of this load, and every rule can be evaluated", async () => {
+  test("only alerts of this load fire, and every rule can be evaluated", async () => {
     const groups = async () => (await ask("/api/v1/rules")).groups as { rules: Rule[] }[];
     const found = async () => (await groups()).flatMap((group) => group.rules);
     await expect

@@ -46,7 +46,7 @@ test("every change that breaks callers is named", { timeout }, async () => {
   for (const rule of Object.keys(breaking)) expect(output).toContain(rule);
 });
 
-test("a member that is added to answers breaks no client", { timeout }, async () => {
+test("a new member of answers breaks no client", { timeout }, async () => {
   const added = await check(({ components: { schemas } }) => {
     schemas.Caller.properties.added = { type: "string" };
     schemas.Caller.required.push("added");

@@ -49,7 +49,7 @@ test("Spectral: all OpenAPI and OWASP rules", async () => {
   expect(findings.map(({ code, path, message }) => `${code} ${path.join(".")} ${message}`)).toEqual([]);
 });
 
-test("Spectral would speak up", async () => {
+test("Spectral reports a broken document", async () => {
   const worse = structuredClone(openApiDocument);
   delete worse.components.schemas.WorkloadDescriptor.properties.component.maxLength;
   worse.paths["/v1/sdk/whoami"].get.responses["200"].content["application/json"].examples.caller.value.status = 1;

@@ -74,7 +74,7 @@ const readableFiles: Files = {
 };
 const forbidding = (condition: string): Files => ({ ...readableFiles, "default/p.cedar": policy("forbid", condition) });
 
-test("is formatted, and without a warning", limits, async () => {
+test("is formatted, and free of warnings", limits, async () => {
   await promisify(execFile)(join(source, "check.sh"));
 });
 
@@ -177,7 +177,7 @@ describe("a changed condition has an example that Cedar decides differently", li
     for (const engine of engines) engine.release();
   });
 
-  test("an example of an overflow is beyond what can be multiplied", async () => {
+  test("an example of an overflow is beyond the solver's multiplication", async () => {
     const { found } = await prove(
       forbidding(`${sized} && !(${size} * 4096 >= 0)`),
       forbidding(`${sized} && ${size} < 0`),
@@ -188,7 +188,7 @@ describe("a changed condition has an example that Cedar decides differently", li
   });
 });
 
-test("what only entities that are not there make differ is neither proven nor refuted", limits, async () => {
+test("a difference that needs entities that do not exist is neither proven nor refuted", limits, async () => {
   const [old, next] = [3, 4].map((least) => forbidding(`${rank} && context.claimed.label_set.max_rank >= ${least}`));
   const { found, undecided } = await prove(old as Files, next as Files);
   expect(found).toEqual([]);
@@ -197,7 +197,7 @@ test("what only entities that are not there make differ is neither proven nor re
   ]);
 });
 
-test("guidance that others give is other guidance, and it is the same in another order", limits, async () => {
+test("other guidance is a difference, and its order is none", limits, async () => {
   const guided = (mode: string, id: string) =>
     `@handling_mode("${mode}") ${policy("permit", `${sized} && ${size} * 2 > 6`, id)}`;
   const files = (...texts: string[]): Files => ({ ...openFiles, "default/p.cedar": texts.join("") });
@@ -207,7 +207,7 @@ test("guidance that others give is other guidance, and it is the same in another
   expect(found.map(({ kind }) => kind)).toContain("guides");
 });
 
-test("a solver that does not end is undecided in time, and ended", limits, async () => {
+test("a solver that does not end is stopped in time, and undecided", limits, async () => {
   const folder = mkdtempSync(join(tmpdir(), "svc-solver-"));
   const hanging = await listenForHanging(1);
   const does = `exec '${process.execPath}' -e 'require("node:net").connect(${hanging.port}, "127.0.0.1")'`;
@@ -244,7 +244,7 @@ const servedQueries = anyQueries
     return { ...query, registered: { ...facts, labels_ever: [...new Set([...facts.labels_ever, ...facts.labels])] } };
   });
 
-test("pairs that are proven equal agree on requests at random, and the sampled comparison finds no difference", {
+test("proven pairs agree on random requests, and the sampled comparison finds no difference", {
   timeout: 1_200_000,
 }, async () => {
   const condition = fc.constantFrom(...readable);

@@ -104,7 +104,7 @@ describe("packs", () => {
     ["a CID", { field: "cid", value: "cid-a" }],
     ["a principal", { field: "principal", value: "principal-1" }],
     ["a subject of enforcement points", { field: "on_behalf_of", value: "user/alice" }],
-  ] as const)("of %s are accepted, and no change of them that we refuse", async (name, selection) => {
+  ] as const)("of %s are accepted, and refused with every change that we refuse", async (name, selection) => {
     const log = richLog();
     const text = await log.pack(selection);
     const keys = keysOf(log.vkey());
@@ -131,7 +131,7 @@ describe("packs", () => {
     expect(expected.filter((ok) => ok).length).toBeLessThan(30);
   });
 
-  test("of a subject that enforcement points asked for: its own alone, whatever the names look like", async () => {
+  test("of a subject have the questions about it only, whatever the names look like", async () => {
     const log = memoryLog();
     const about = (on_behalf_of: JsonValue) => {
       const plain = decision(true);
@@ -181,7 +181,7 @@ describe("packs", () => {
     expect(whole).not.toHaveProperty("not_proven");
   });
 
-  test("of one thing in a period, as they are, as if of every other period or thing, and without each of their leaves", async () => {
+  test("of one thing in a period are accepted, and refused for every other period or thing, and without any leaf", async () => {
     const log = richLog();
     const values = [{ artifact_digest: "sha256:a" }, { resource_id: "f1" }, { label: "pii" }];
     const seconds = [undefined, 1, 3, 6, 90];
@@ -211,7 +211,7 @@ describe("packs", () => {
     expect(expected.filter((each) => each !== undefined).length).toBeGreaterThanOrEqual(3);
   });
 
-  test("of members in another form than the documents give them are refused", async () => {
+  test("of members in an undocumented form are refused", async () => {
     const log = richLog();
     const text = await log.pack({ from: moment(3), to: moment(6) });
     const lines = linesIn(text);
@@ -226,7 +226,7 @@ describe("packs", () => {
     expect(await Promise.all(texts.map((each) => ours(each, keysOf(log.vkey()))))).toEqual(expected);
   });
 
-  test("of logs whose operator wrote what does not belong together", async () => {
+  test("of logs with contradicting records are refused", async () => {
     type Members = Record<string, unknown>;
     const forgeries: readonly ((leaf: Members, record: Members) => unknown)[] = [
       () => {},
@@ -273,14 +273,14 @@ describe("packs", () => {
     }
   });
 
-  test("with two records of the same id, and one erasure", async () => {
+  test("with two records of one id, and one erasure, are refused", async () => {
     const log = memoryLog();
     log.forgeTwins();
     const [verdict] = await pythonOn("pack", [await log.pack({ to: moment(100) })], "--key", log.vkey());
     expect(verdict).toMatchObject({ ok: false, problem: expect.stringContaining("the id of another erased record") });
   });
 
-  test("under several keys, retired ones and rotations", async () => {
+  test("under several keys, with retired ones and rotations, are accepted", async () => {
     const log = memoryLog();
     log.append();
     const { both, alone, vkey } = log.rotate();
@@ -337,7 +337,7 @@ describe("receipts", () => {
     }
   }
 
-  test("whole, brief, and in an answer; and every change of any byte or member", async () => {
+  test("are accepted whole, brief, and in an answer; and refused with every change of any byte or member", async () => {
     const { leaf: _, opening: __, record: ___, ...brief } = receipt;
     const answers = [
       receipt,
@@ -374,7 +374,7 @@ describe("receipts", () => {
     expect(verdicts[1]).toMatchObject({ proves: "position" });
   });
 
-  test("with witnesses", async () => {
+  test("with witnesses are verified", async () => {
     const name = "witness.example/w1";
     const { publicKey, privateKey } = signingKeyOf(new Uint8Array(32).fill(3));
     const vkey = formatVerifierKey(name, publicKey, cosignatureType);
@@ -414,7 +414,7 @@ describe("receipts of whole calls", () => {
     readonly refused?: string;
   }[] = ranges.ranges;
 
-  test("as every client takes them", async () => {
+  test("are accepted as every client accepts them", async () => {
     const bare = vectors.filter(({ records }) => records === undefined);
     for (const key of new Set(bare.map(({ log_key }) => log_key))) {
       const own = bare.filter(({ log_key }) => log_key === key);
@@ -426,7 +426,7 @@ describe("receipts of whole calls", () => {
     }
   });
 
-  test("with the records that their leaves commit to", async () => {
+  test("are accepted with the records of their leaves", async () => {
     const file = join(directory, "records");
     for (const { name, answer, log_key, records = [], refused } of vectors.filter((vector) => vector.records)) {
       writeFileSync(file, records.map((record) => `${record}\n`).join(""));
@@ -438,7 +438,7 @@ describe("receipts of whole calls", () => {
     }
   });
 
-  test("and no change of any byte or member", async () => {
+  test("are refused with every change of any byte or member", async () => {
     const { answer, log_key } = vectors.find(({ name }) =>
       name.startsWith("leaves 2, 9, 17"),
     ) as (typeof vectors)[number];
@@ -462,7 +462,7 @@ describe("receipts of whole calls", () => {
   });
 });
 
-test("the program is one file that imports nothing but the standard library", () => {
+test("the program is one file that imports the standard library only", () => {
   const imports = readFileSync(program, "utf8").match(/^(?:import|from) \w+/gm) ?? [];
   const standard = "argparse base64 binascii datetime decimal hashlib hmac json re sys time unicodedata".split(" ");
   expect(imports.map((line) => line.split(" ")[1])).toEqual(standard);

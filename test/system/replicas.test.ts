@@ -4,7 +4,7 @@ import { runSoak } from "../../bench/soak-run.ts";
 import { testStores } from "../harness/stores.ts";
 
 test.each(testStores)(
-  "on %s nothing that was acknowledged is lost, doubled or another's",
+  "on %s nothing acknowledged is lost, doubled or mixed up",
   async (_name, startStore) => {
     const store = await startStore();
     try {

@@ -152,7 +152,7 @@ const erase = (recordId: string) =>
   cli("ledger", "erase", "--tenant", tenant, "--record", recordId, "--reason", "drill", "--operator", "olga", "--yes");
 const search = (recordId: string) => cli("ledger", "search", "--tenant", tenant, "--record", recordId, "--records");
 
-test("SQLite: a backup under load, an erasure, the loss of the store, and both copies put back", {
+test("SQLite: a backup under load, an erasure, the loss of the store, and both copies restored", {
   timeout,
 }, async () => {
   const path = join(directory, "platform.db");

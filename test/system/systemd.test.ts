@@ -26,7 +26,7 @@ async function analyze(...args: string[]): Promise<string> {
 const valuesOf = (text: string, option: string) =>
   [...text.matchAll(RegExp(`^${option}=(.*)$`, "gm"))].map(([, value = ""]) => value);
 
-test.each(["alone", "with PostgreSQL"])("systemd finds nothing wrong with it, %s", async (how) => {
+test.each(["alone", "with PostgreSQL"])("systemd-analyze finds no fault in it, %s", async (how) => {
   const path = join(folder, name);
   await writeFile(path, runnable);
   if (how === "alone") await rm(`${path}.d`, { recursive: true });
@@ -43,18 +43,18 @@ test("a copy of the unit is a template whose instances listen on ports of their 
   expect(valuesOf(dropIn, "Environment")).toEqual(["SVC_LISTEN=0.0.0.0:%i", "SVC_OPS_LISTEN=127.0.0.1:1%i"]);
 });
 
-test("an option that systemd does not know is found", async () => {
+test("an option that systemd does not know is reported", async () => {
   const path = join(folder, "wrong.service");
   await writeFile(path, runnable.replace("ProtectHome", "ProtectHouse"));
   expect(await analyze("verify", "--man=no", path).catch(({ stderr }) => stderr)).toContain("ProtectHouse");
 });
 
-test("its exposure is 1.5 of 10 at most", async () => {
+test("its exposure is at most 1.5 of 10", async () => {
   const said = await analyze("security", "--offline=true", "--threshold=15", join(deployed, name));
   expect(said).toMatch(/Overall exposure level for svc-platform-api\.service: [01]\.\d/);
 });
 
-test("the service would start with its settings", async () => {
+test("the service starts with the unit's settings", async () => {
   const dropIn = await readFile(join(deployed, `${name}.d/postgresql.conf`), "utf8");
   const text = await readFile(join(deployed, "settings.yaml"), "utf8");
   const credentials = (of: string) =>
@@ -67,7 +67,7 @@ test("the service would start with its settings", async () => {
   expect(await settingsProblems({ ...files, env: credentials(unit + dropIn), settings: shared })).toEqual([]);
 });
 
-test("systemd waits for longer than calls in flight may take, and does not expect to be told of readiness", () => {
+test("systemd waits longer than running calls may take, and expects no readiness message", () => {
   const [timeout] = valuesOf(unit, "TimeoutStopSec");
   expect(Number(timeout?.replace(/s$/, "")) * 1000).toBeGreaterThan(Number(settings.shutdownGraceMs.default) + 5_000);
   expect(valuesOf(unit, "Type")).toEqual(["exec"]);

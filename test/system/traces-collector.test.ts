@@ -31,7 +31,7 @@ while ((await fetch(`${url}/v1/traces`).catch(() => undefined)) === undefined) {
 }
 const gateway = await gatewayForFile(tracedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: url }));
 
-test("every route's call and its parts arrive, in the trace of their caller", async () => {
+test("the spans of every route arrive, in the trace of their caller", async () => {
   const token = await gateway.token();
   const calls = sampleCalls();
   for (const [i, { route, body }] of calls.entries()) {

@@ -29,13 +29,13 @@ test.each([
   (path: string) => `export const any = () => import("${path}");`,
   (path: string) => `export type Type = import("${path}").Type;`,
   (path: string) => `export const url = new URL("${path}", import.meta.url);`,
-])("%s reaches no room and no package that the table does not give", (spelling) => {
+])("%s imports only the rooms and packages of its row", (spelling) => {
   const lines = ["../../cli/any.ts", "./own.ts", "fastify", "jose"].map(spelling);
   const found = judged({ "auth/deep/any.ts": lines.join("\n") });
   expect(found.map(({ line }) => line)).toEqual([1, 3]);
 });
 
-test("a room that knows no route has none, and no import is computed", () => {
+test("a room without a route imports no other, and no import is computed", () => {
   const text = 'export const path = "/v1/sdk/evidence";\nexport const any = (path: string) => import(path);\n';
   expect(
     judged({ "policy/model/any.ts": text })
@@ -55,7 +55,7 @@ test("a file belongs to a room", () => {
   expect(found).toEqual([{ file: "stray.ts", line: 1, problem: "belongs to no room" }]);
 });
 
-test("imports do not go round in a circle, of types neither", () => {
+test("imports form no cycle, including those of types", () => {
   const importing = (other: string) => `import type { Other } from "./${other}.ts";\nexport type One = Other;`;
   const files = { "base/one.ts": importing("two"), "base/two.ts": importing("one"), "base/three.ts": importing("two") };
   const circle = (one: string, other: string) => ({
@@ -67,7 +67,7 @@ test("imports do not go round in a circle, of types neither", () => {
   expect(judged(files)).toEqual([circle("one", "two"), circle("two", "one")]);
 });
 
-test("folders do not import each other, even if no file imports itself", () => {
+test("folders form no import cycle, even if no file imports itself", () => {
   const files = {
     "cli/one/low.ts": "export type Low = string;",
     "cli/one/high.ts": 'import type { Other } from "../two/other.ts";\nexport type High = Other;',

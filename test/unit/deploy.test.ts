@@ -11,14 +11,14 @@ const filesIn = (folder: string) =>
     .map(({ parentPath, name }) => join(parentPath, name));
 
 describe.each(filesIn("deploy").map((path) => [path.slice(root.length + 1), path]))("%s", (_name, path) => {
-  test("names settings that there are", () => {
+  test("names existing settings", () => {
     const known = new Set<string>(Object.values(settings).map(({ name }) => name));
     const named = [...readFileSync(path, "utf8").matchAll(/\bSVC_[A-Z_]*[A-Z]\b(?!\*|_)/g)].map(([name]) => name);
     expect(named.filter((name) => !known.has(name))).toEqual([]);
   });
 });
 
-test("the chart and the compose file go by metrics that there are", () => {
+test("the chart and the compose file use existing metrics", () => {
   const counted = filesIn("src").map((path) => readFileSync(path, "utf8"));
   const known = new Set(counted.flatMap((text) => [...text.matchAll(/"(svc_\w+)"/g)].map(([, name]) => name)));
   const files = filesIn("deploy").filter((path) => !path.includes("/monitoring/"));

@@ -22,18 +22,18 @@ const exposed = new Map(
     .map((metric) => [metric.name, metric]),
 );
 
-test.each(dashboards)("the dashboard $uid is the one that its table makes", (dashboard) => {
+test.each(dashboards)("the dashboard $uid equals the one that its table makes", (dashboard) => {
   expect(textOf(`deploy/monitoring/dashboards/${dashboard.uid}.json`)).toBe(dashboardJson(dashboard));
 });
 
-describe("alerts", () => {
+describe("alert rules", () => {
   const tests: readonly { alert_rule_test: { alertname: string; exp_alerts: unknown[] }[] }[] = parse(
     textOf("deploy/monitoring/alerts.test.yaml"),
   ).tests;
   const runbook = textOf("docs/alerts.md");
 
   test.each(rules)(
-    "$alert has a severity, a paragraph of the runbook with a command, and tests of both kinds",
+    "$alert has a severity, a runbook paragraph with a command, and tests of both kinds",
     ({ alert, ...rule }) => {
       expect(["critical", "warning", "info"]).toContain(rule.labels.severity);
       expect(rule.annotations.runbook_url).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
@@ -47,13 +47,13 @@ describe("alerts", () => {
     },
   );
 
-  test("the runbook has no others", () => {
+  test("the runbook has no paragraph for another alert", () => {
     const headings = [...runbook.matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
     expect(headings.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted());
   });
 });
 
-test("every metric and label that is asked for is exposed", () => {
+test("every metric and label that a rule reads is exposed", () => {
   const queries = [
     ...rules.map(({ expr }) => expr),
     ...dashboards.flatMap(({ panels }) => panels.flatMap(({ queries }) => queries.map(([expr]) => expr))),

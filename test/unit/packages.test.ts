@@ -10,7 +10,7 @@ const { devDependencies, optionalDependencies } = packageFile;
 const dependencies = { ...clientFile.dependencies, ...packageFile.dependencies };
 
 test.each(Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies }))(
-  "%s is of one exact version",
+  "%s is pinned to one exact version",
   (_, version) => {
     expect(version).toMatch(/^\d+\.\d+\.\d+(?:-[\w.]+)?$/);
   },
@@ -25,7 +25,7 @@ test("every locked package has its hash", () => {
   expect(without.map(([path]) => path)).toEqual([]);
 });
 
-test("what npm warns of under an older Node is explained", () => {
+test("npm's warnings under an older Node are explained", () => {
   const wanted = Object.values(lockFile.packages).flatMap((locked) => ("engines" in locked ? [locked.engines] : []));
   const isWarned = wanted.some((engines) => "node" in engines && /^>=2[2-9]/.test(String(engines.node)));
   const readme = readFileSync(join(import.meta.dirname, "../../README.md"), "utf8");

@@ -17,11 +17,11 @@ const textOf = (file: string) => readFileSync(join(root, file), "utf8");
 const blocksOf = (text: string, language: string) =>
   [...text.matchAll(RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, "gms"))].map(([, text = ""]) => text);
 
-test.each([...referencePages()])("%s is as generated", (path, text) => {
+test.each([...referencePages()])("%s equals its generated form", (path, text) => {
   expect(textOf(path)).toBe(text);
 });
 
-test("the README has 140 lines at most", () => {
+test("the README has at most 140 lines", () => {
   expect(readme.split("\n").length).toBeLessThanOrEqual(140);
 });
 
@@ -48,7 +48,7 @@ function anchorsOf(file: string): readonly string[] {
   );
 }
 
-test.each(documents)("every link of %s leads to a file, and to a heading of it", (file) => {
+test.each(documents)("every link of %s leads to an existing file and heading", (file) => {
   const links = textOf(file)
     .replaceAll(/^ *```.*?^ *```/gms, "")
     .matchAll(/\]\(([^)#\s]*)(?:#([^)]*))?\)/g);
@@ -67,7 +67,7 @@ test("every page of the documentation is linked from its index", () => {
   expect(pages.filter((page) => !index.includes(`](${page.slice("docs/".length)}`))).toEqual([]);
 });
 
-test("every command that a document shows exists, with its options", () => {
+test("every command in a document exists, with its options", () => {
   const sections = textOf("docs/reference/commands.md").replaceAll("&lt;", "<").split(/^## /m).slice(1);
   const common = ["--json", "--config", "--version", "--help"];
   const commands = sections.map((text) => {
@@ -97,7 +97,7 @@ test("every command that a document shows exists, with its options", () => {
   expect(wrong).toEqual([]);
 });
 
-test("no command that a document shows writes the lines of npm to a file or a program", () => {
+test("no command in a document writes npm's own lines to a file or a program", () => {
   const shown = documents.flatMap(
     (file) =>
       textOf(file)
@@ -125,13 +125,13 @@ test("every source file that a comment or a document names exists", () => {
   expect(missing).toEqual([]);
 });
 
-test("every npm script that is named exists", () => {
+test("every npm script in a document exists", () => {
   const named = [...readme.matchAll(/npm (?:run ([\w:]+)|(test|start))/g)].map(([, script, short]) => script ?? short);
   expect(named.length).toBeGreaterThan(4);
   expect(Object.keys(packageFile.scripts)).toEqual(expect.arrayContaining(named));
 });
 
-test("the methods are those of the contract", () => {
+test("the methods are the contract's", () => {
   const methods = [...publicServices, ...bulkServices, BulkStreamService, ...authzenServices].flatMap((service) =>
     service.methods.map(({ name }) => `${service.name}/${name}`),
   );
@@ -139,7 +139,7 @@ test("the methods are those of the contract", () => {
   expect(rows).toEqual(methods);
 });
 
-test("the production start is complete but for its files", () => {
+test("the production start is complete except for its files", () => {
   const start = blocksOf(textOf("docs/operations.md"), "sh").find((text) => text.includes("npm start")) ?? "";
   const settings = Object.fromEntries([...start.matchAll(/(SVC_\w+)=(\S+)/g)].map(([, name, value]) => [name, value]));
   expect(Object.keys(settings).length).toBeGreaterThan(5);
@@ -156,7 +156,7 @@ test("the production start is complete but for its files", () => {
   expect(readConfig(settings, undefined, { uses: "serve", files })).toHaveProperty("config");
 });
 
-test("the first call from TypeScript is a program that runs", async () => {
+test("the first call from TypeScript runs", async () => {
   const program = "dev/first-call.ts";
   const gateway = await startGateway();
   try {

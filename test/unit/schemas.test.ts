@@ -42,7 +42,7 @@ test.each(good)("the schema %s accepts %s", (schema, _file, text) => {
   expect(problems(schema, parse(text))).toEqual([]);
 });
 
-test("there are files of each kind", () => {
+test("files of each kind exist", () => {
   const kinds = ["settings", "policy-manifest", "policy-tests", "quotas", "issuers", "console-sign-in"];
   expect([...new Set(good.map(([schema]) => schema))]).toEqual(kinds);
 });

@@ -111,7 +111,7 @@ async function whileFull(work: () => Promise<void>): Promise<void> {
   for (const { status } of await Promise.all(filling)) expect(status).toBe(200);
 }
 
-test("a tenant over its share is refused on every protocol, and told when to come back; others are served", async () => {
+test("a tenant over its share is refused on every protocol with a retry time, and other tenants are served", async () => {
   const clients = wireClients(url);
   await whileFull(async () => {
     for (const client of clients) {
@@ -138,7 +138,7 @@ test("a tenant over its share is refused on every protocol, and told when to com
   for (const client of clients) client.close();
 });
 
-test("while memory is short no call waits behind others, and health is answered all the same", async () => {
+test("when memory is short, calls are refused instead of queued, and health is still answered", async () => {
   const session = await h2Connect(url);
   const headers = { "content-type": "application/grpc", te: "trailers" };
   await whileFull(async () => {
@@ -161,7 +161,7 @@ test("while memory is short no call waits behind others, and health is answered 
   await h2Close(session);
 });
 
-test("callers who leave while they wait give up their place", async () => {
+test("callers who disconnect while queued free their place", async () => {
   await whileFull(async () => {});
   begun = 0;
   release = Promise.withResolvers();
@@ -177,7 +177,7 @@ test("callers who leave while they wait give up their place", async () => {
   release.resolve();
 });
 
-test("callers who send slowly hold no place", async () => {
+test("slow senders hold no place in the queue", async () => {
   expect((await get(fast.restPath, "hot")).status).toBe(200); // it is known
   const head = [`Authorization: Bearer hot`, "Content-Type: application/json", "Content-Length: 2"];
   const slowly = await Promise.all(Array.from({ length: 3 * room }, () => h1Connect(url)));
@@ -186,7 +186,7 @@ test("callers who send slowly hold no place", async () => {
   for (const connection of slowly) connection.destroy();
 });
 
-test("refusals are counted, and logged in one short line, of which many are left out", async () => {
+test("refusals are counted, and logged in one short line, of which most are sampled out", async () => {
   await whileFull(async () => {
     for (let call = 0; call < 100; call++) expect((await get(slow.restPath, "hot")).status).toBe(503);
   });

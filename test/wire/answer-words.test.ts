@@ -63,7 +63,7 @@ function listed(after: string): readonly string[] {
   return [...list.matchAll(/`([^`]+\.[^`]+|service|warnings|platform_domains)`/g)].map(([, name = ""]) => name).sort();
 }
 
-test("the documents list what may change unseen, and nothing else of a part may be missing", async () => {
+test("the documents list what may change without notice, and every listed part is complete", async () => {
   const { changes, missing } = await unseen();
   expect(changes).toEqual(listed("These members of an answer may change unseen:"));
   expect(missing).toEqual([...changes, "status"].sort());

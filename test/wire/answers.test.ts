@@ -58,7 +58,7 @@ test("capabilities say how callers authenticate", async () => {
   });
 });
 
-test("what capabilities prints is what is enforced", async () => {
+test("capabilities reports the limits that are enforced", async () => {
   const { routes, default_required_scopes } = await ask("/v1/sdk/capabilities");
   for (const { route, required_scopes } of routes) {
     const needed: string[] = [...default_required_scopes, ...required_scopes];
@@ -121,7 +121,7 @@ describe("POST /v1/sdk/protection-plan", () => {
   test.each([
     ["null", null],
     ["the empty string", ""],
-  ])("an option that is %s is absent", async (_name, hollow) => {
+  ])("an option that is %s is absent from the answer", async (_name, hollow) => {
     const answer = await ask(route, {
       operation: "protect",
       workload: { application: "a", environment: hollow, component: hollow },
@@ -134,7 +134,7 @@ describe("POST /v1/sdk/protection-plan", () => {
     expectKeys(answer.request_summary, `${common} operation preferred_artifact_profile content_digest_present`);
   });
 
-  test("a size of zero is there", async () => {
+  test("a size of zero is present in the answer", async () => {
     const answer = await ask(route, { operation: "protect", ...minimal, content_size_bytes: 0 });
     expect(answer.request_summary.content_size_bytes).toBe(0);
     const largest = await ask(route, { operation: "protect", ...minimal, content_size_bytes: 2 ** 53 - 1 });
@@ -146,7 +146,7 @@ describe("POST /v1/sdk/key-access-plan", () => {
   const route = "/v1/sdk/key-access-plan";
 
   test.each([undefined, "local-symmetric-key", "local-tdf-key"])(
-    "a key of the caller's own (%s)",
+    "answers for a caller-owned key (%s)",
     async (reference) => {
       const answer = await ask(route, sample(route, { key_reference: reference }));
       expect(answer.execution).not.toHaveProperty("key_transport");
@@ -154,7 +154,7 @@ describe("POST /v1/sdk/key-access-plan", () => {
     },
   );
 
-  test.each(["wrap", "unwrap", "rewrap"])("%s is echoed, with the profile that was asked for", async (operation) => {
+  test.each(["wrap", "unwrap", "rewrap"])("%s is echoed, with the requested profile", async (operation) => {
     for (const profile of ["tdf", "envelope"]) {
       const answer = await ask(route, sample(route, { operation, artifact_profile: profile }));
       expect(answer.decision.operation).toBe(operation);
@@ -163,7 +163,7 @@ describe("POST /v1/sdk/key-access-plan", () => {
     }
   });
 
-  test("a denial gives no key", async () => {
+  test("a denial names no key", async () => {
     // Production data without a purpose.
     const answer = await ask(route, sample(route, { operation: "unwrap", purpose: undefined }));
     expect(answer.decision.allow).toBe(false);
@@ -172,7 +172,7 @@ describe("POST /v1/sdk/key-access-plan", () => {
   });
 });
 
-test("a denial expects evidence of itself", async () => {
+test("a denial expects evidence of the denial", async () => {
   const { handling } = await ask(
     "/v1/sdk/policy-resolve",
     sample("/v1/sdk/policy-resolve", { labels: ["do-not-export"] }),

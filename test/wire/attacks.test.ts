@@ -52,7 +52,7 @@ describe("a forged token", () => {
     mintToken(forger, claimsOf(issuer.url, Date.now(), claims), header);
   const bearer = (token: string) => reasonFor(gateway.url, { authorization: `Bearer ${token}` });
 
-  test("the genuine one is let in", async () => {
+  test("the genuine token is accepted", async () => {
     expect(await bearer(mintToken(key, claimsOf(issuer.url, Date.now())))).toBeUndefined();
   });
 

@@ -46,7 +46,7 @@ const readable = {
 };
 
 describe("subjects", () => {
-  test("those of the candidates that would be permitted, in their order", async () => {
+  test("returns the permitted candidates in their order", async () => {
     const { status, body } = await search("subject", readers);
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -87,7 +87,7 @@ describe("subjects", () => {
     expect([answer.status, ids(answer)]).toEqual([200, expected]);
   });
 
-  test("properties of a candidate, and those that all of them have", async () => {
+  test("reads properties of each candidate, and properties that all share", async () => {
     const archived = { ...readers, action: { name: "write" }, resource: record("record-2", { status: "archived" }) };
     const admin = { role: "admin" };
     const of = async (subject: object, candidates: readonly object[]) =>
@@ -101,7 +101,7 @@ describe("subjects", () => {
     expect(await of({ properties: admin }, [{ id: "alice" }, clerk])).toEqual(["alice"]);
   });
 
-  test("the caller is found by its own rights, and no other subject without the scope", async () => {
+  test("finds the caller by its own rights, and no other subject without the scope", async () => {
     const ordinary = await gateway.token({ scope: ordinaryScopes.join(" ") });
     const { body: who } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: ordinary });
     const self = { id: who.caller.principal_id };
@@ -118,7 +118,7 @@ describe("subjects", () => {
 });
 
 describe("resources", () => {
-  test("those of the candidates that the subject would be permitted, in their order", async () => {
+  test("returns the resources that the subject may access, in their order", async () => {
     const { status, body } = await search("resource", readable);
     expect([status, body.results]).toEqual([200, [record("record-2"), record("r")]]);
     expect(body.context.decisions.map(({ id, decision }: Any) => [id, decision])).toEqual([
@@ -131,7 +131,7 @@ describe("resources", () => {
     expect(ids(await search("resource", { ...bob, resource: { type: "route" }, context: { candidates } }))).toEqual([]);
   });
 
-  test("what is known of a resource is read of each candidate", async () => {
+  test("reads the registered facts of each candidate", async () => {
     const properties = { labels: ["watched"] };
     const candidates = [{ id: "a" }, { id: "b", properties }];
     const context = { candidates, workload: { application: "viewer" } };
@@ -145,7 +145,7 @@ describe("actions", () => {
   const ofBob = { subject: user("bob"), resource: record("record-1") };
   const names = ({ body }: RestAnswer) => body.results.map(({ name }: Any) => name);
 
-  test("the six, and the names that the manifest maps, where the request names none", async () => {
+  test("without candidates, searches the six actions and the names that the manifest maps", async () => {
     const { status, body } = await search("action", ofBob);
     expect([status, body.results.map(({ name }: Any) => name)]).toEqual([
       200,
@@ -159,7 +159,7 @@ describe("actions", () => {
     ]);
   });
 
-  test("only the candidates, where there are any, each with its properties", async () => {
+  test("with candidates, searches only these, each with its properties", async () => {
     const alice = { ...ofBob, subject: user("alice") };
     const candidates = (soft: boolean) => [{ name: "delete", properties: { soft } }, { name: "read" }];
     const of = async (soft: boolean) =>
@@ -169,7 +169,7 @@ describe("actions", () => {
     expect(names(await search("action", { ...alice, context: { candidates: [] } }))).toEqual([]);
   });
 
-  test("keys need their scope where they are asked about", async () => {
+  test("a search about keys needs the scope for keys", async () => {
     const plain = await gateway.token({ scope: "platform-api.access policy.read decisions.delegate" });
     const all = await search("action", ofBob, { token: plain });
     expect([all.status, all.body.error.missing_scopes]).toEqual([403, ["keys.use"]]);
@@ -178,7 +178,7 @@ describe("actions", () => {
   });
 });
 
-test("every pair of the scenarios finds what it says", async () => {
+test("every pair of the scenarios finds the expected results", async () => {
   const scenario = await startAuthzen(join(import.meta.dirname, "../fixtures/authzen-search"));
   try {
     const token = await scenario.token();
@@ -193,7 +193,7 @@ test("every pair of the scenarios finds what it says", async () => {
   }
 });
 
-test("what is found is what an evaluation would permit, and recorded alike", async () => {
+test("a search finds what an evaluation permits, and records the same", async () => {
   const headers = { "x-svc-receipt": "full" };
   const candidates = [{ id: "alice", properties: { groups: ["a", "b"] } }, { id: "carol" }, { id: "bob" }];
   const context = { purpose: "preview", workload: { application: "viewer" }, ip: "::1" };
@@ -285,7 +285,7 @@ describe("an answer with its receipts", () => {
     }
   }
 
-  test.each(answers)("%s agrees with its records, and is refused with any member changed", async (_, path, body) => {
+  test.each(answers)("%s agrees with its records, and is refused if any member is changed", async (_, path, body) => {
     const { answer, key } = await answered(path, body);
     const genuine = await verify(answer, key);
     expect([genuine.code, genuine.err]).toEqual([0, ""]);
@@ -300,7 +300,7 @@ describe("an answer with its receipts", () => {
     expect(changed).toBeGreaterThan(2);
   });
 
-  test("without a receipt of each of its parts proves nothing", async () => {
+  test("an answer that lacks the receipt of a part proves nothing", async () => {
     const { answer, key } = await answered("search/subject", readers);
     const { receipt: _, ...bare } = answer.context.decisions[1];
     const decisions = answer.context.decisions.with(1, bare);
@@ -312,7 +312,7 @@ describe("an answer with its receipts", () => {
     expect((await verify(foreign, key)).err).toMatch(/holds no receipt/);
   });
 
-  test("is none of another route", async () => {
+  test("an answer of another route is refused", async () => {
     const { answer, key } = await answered("evaluation", { ...readers, subject: user("alice") });
     const plan = await rest(`${gateway.url}/v1/sdk/policy-resolve`, {
       token,
@@ -326,7 +326,7 @@ describe("an answer with its receipts", () => {
     );
   });
 
-  test("verifies with Python too", async () => {
+  test("verifies in Python too", async () => {
     const all = await Promise.all(answers.map(([, path, body]) => answered(path, body)));
     const files = all.map(({ answer }, position) => {
       const file = join(folder, `${position}.json`);
@@ -350,7 +350,7 @@ describe("pages", () => {
   const asked = { ...readers, context: { candidates } };
   const pageOf = (page: object, change: object = {}) => search("subject", { ...asked, page, ...change });
 
-  test.each([1, 2, 3, 5, 2 ** 53 - 1])("of %d results have together what one answer has", async (limit) => {
+  test.each([1, 2, 3, 5, 2 ** 53 - 1])("pages of %d results add up to the whole answer", async (limit) => {
     const found: string[] = [];
     let decided = 0;
     let token = "";
@@ -368,12 +368,12 @@ describe("pages", () => {
     expect([found, decided]).toEqual([["alice", "bob"], candidates.length]);
   });
 
-  test("no page where none is asked for, and all of it where the page says nothing", async () => {
+  test("a request without a page gets no page, and a page without a limit gets all results", async () => {
     expect((await search("subject", asked)).body).not.toHaveProperty("page");
     expect((await pageOf({ properties: { sort: "id" } })).body.page).toEqual({ next_token: "", count: 2 });
   });
 
-  test("of nothing: nothing is asked, and the token begins where it began", async () => {
+  test("a page of no results asks nothing, and its token starts at the same place", async () => {
     const { body } = await pageOf({ limit: 0 });
     expect(body).toMatchObject({ page: { count: 0 }, context: { decisions: [] }, results: [] });
     expect(body.page.next_token).not.toBe("");
@@ -381,7 +381,7 @@ describe("pages", () => {
     expect(empty.body.page).toEqual({ next_token: "", count: 0 });
   });
 
-  test("a token is of its search alone", async () => {
+  test("a page token is valid for its own search only", async () => {
     const { body } = await pageOf({ limit: 1 });
     const token = body.page.next_token as string;
     const [at, , digest] = token.split(".");
@@ -438,7 +438,7 @@ test.each<readonly [string, object, readonly string[]]>([
   ["a negative limit", { page: { limit: -1 } }, ["page.limit"]],
   ["a limit that is none", { page: { limit: "2" } }, ["page.limit"]],
   ["a long token", { page: { token: "1".repeat(129) } }, ["page.token"]],
-])("a search with %s is refused, for subjects as for resources", async (_name, change, fields) => {
+])("a search with %s is refused, for subjects and for resources", async (_name, change, fields) => {
   for (const [searched, body] of Object.entries({ subject: readers, resource: readable })) {
     const { status, body: answer } = await search(searched, { ...body, ...change });
     expect([status, answer.error?.reason], searched).toEqual([400, "invalid_request"]);
@@ -484,7 +484,7 @@ test.each<readonly [string, keyof typeof searches, object, string]>([
   expect(answer.error.violations.map(({ field: named }: Any) => named)).toEqual([field]);
 });
 
-test("as many as may be are answered, and what they share makes them no more than a bulk call", async () => {
+test("the largest allowed search is answered, and shared members do not make it larger than a bulk call", async () => {
   const properties = { department: "finance", role: "clerk" };
   const candidates = many(1_000).map((candidate) => ({ ...candidate, properties }));
   const { status, body } = await search("subject", { ...readers, context: { candidates } });

@@ -45,14 +45,14 @@ const ask = (body: object | string, options: object = {}): Promise<RestAnswer> =
   rest(`${gateway.url}/access/v1/evaluation`, { token, body, ...options });
 const askMany = (body: object): Promise<RestAnswer> => rest(`${gateway.url}/access/v1/evaluations`, { token, body });
 
-describe("where it is off", () => {
+describe("if it is off", () => {
   let plain: Gateway;
   beforeAll(async () => {
     plain = await startGateway();
   }, 60_000);
   afterAll(() => plain.stop());
 
-  test.each([...paths, metadata, "/openapi-authzen.json"])("%s is not there", async (path) => {
+  test.each([...paths, metadata, "/openapi-authzen.json"])("%s is not served", async (path) => {
     const { status, body } = await rest(plain.url + path, { token: await plain.token(), body: readsAlice });
     expect([status, body.error.reason]).toEqual([404, "no_route"]);
   });
@@ -65,7 +65,7 @@ describe("where it is off", () => {
   });
 });
 
-test("metadata names what is served, under the configured address and nothing else", async () => {
+test("metadata names the served endpoints, under the configured address only", async () => {
   expect(authzenMetadata("https://pdp.example.com/")).toEqual({
     policy_decision_point: "https://pdp.example.com",
     access_evaluation_endpoint: "https://pdp.example.com/access/v1/evaluation",
@@ -120,7 +120,7 @@ test.each([
   expect(Object.keys(answer.body)).toEqual(["decision", "context"]);
 });
 
-test("the record has both identities, what was asked, and what it was taken for", async () => {
+test("the record has both identities, the question, and its mapping", async () => {
   const { body } = await ask({
     subject: user("alice", { department: "finance", groups: ["a", "b"], level: 3, manager: { id: "x" } }),
     action: action("read"),
@@ -157,7 +157,7 @@ test("the record has both identities, what was asked, and what it was taken for"
   });
 });
 
-test("an enforcement point asks about itself without more, and by its own rights", async () => {
+test("an enforcement point may ask about itself without a further scope, by its own rights", async () => {
   const own = await gateway.token(ordinary);
   const { body: who } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: own });
   const self = { ...readsAlice, subject: { type: "principal", id: who.caller.principal_id } };
@@ -177,7 +177,7 @@ test("an enforcement point asks about itself without more, and by its own rights
   }
 });
 
-test("no subject is asked about without the scope, whatever else the caller may", async () => {
+test("no subject is asked about without the scope, whatever else the caller may do", async () => {
   const without = await gateway.token({ scope: "platform-api.access policy.read keys.use artifacts.write" });
   for (const [path, body] of [
     ["/access/v1/evaluation", readsAlice],
@@ -196,7 +196,7 @@ test("no subject is asked about without the scope, whatever else the caller may"
   expect([nothing.status, nothing.body.error.reason]).toEqual([401, "missing_token"]);
 });
 
-test("what properties claim is never the caller's", async () => {
+test("claimed properties never become attributes of the caller", async () => {
   const properties = {
     principal_id: "admin",
     scopes: ["all"],
@@ -265,7 +265,7 @@ test.each<readonly [string, object | string, string]>([
   expect(answer.error.violations.map(({ field }: Any) => field).join(" ")).toBe(fields);
 });
 
-test.each(Object.entries({ todos, gateways }))("%s: every pair is decided as it says", async (_name, pairs) => {
+test.each(Object.entries({ todos, gateways }))("%s: every pair is decided as stated", async (_name, pairs) => {
   for (const { request, expected } of pairs.evaluation) {
     const { body } = await ask(request);
     expect({ request, decision: body.decision }).toEqual({ request, decision: expected });
@@ -277,7 +277,7 @@ test.each(Object.entries({ todos, gateways }))("%s: every pair is decided as it 
   }
 });
 
-test("a session token asks for no other subject, whatever its scopes", async () => {
+test("a session token cannot ask about another subject, whatever its scopes", async () => {
   const client = {
     tenantId: "tenant-a",
     clientId: "viewer",
@@ -321,7 +321,7 @@ describe("several questions", () => {
     expect(new Set(ids).size).toBe(expected.length);
   });
 
-  test("what they leave out is the request's, an empty default of which is none", async () => {
+  test("members that an evaluation leaves out are the request's; an empty default counts as none", async () => {
     const { subject, resource } = readsAlice;
     const answer = await askMany({
       subject,
@@ -336,7 +336,7 @@ describe("several questions", () => {
     expect(decisions(answer)).toEqual([true, false, false]);
   });
 
-  test("without any, the request is the question", async () => {
+  test("without evaluations, the request is the question", async () => {
     for (const more of [{}, { evaluations: [] }]) {
       const { body } = await askMany({ ...readsAlice, ...more });
       expect(body).toMatchObject({ decision: true, context: { reasons: expect.any(Array) } });
@@ -357,12 +357,12 @@ describe("several questions", () => {
     ],
     ["more than may be", { ...readsAlice, evaluations: Array.from({ length: 101 }, () => ({})) }, "evaluations"],
     ["one twice", `{"evaluations":[${text.replace("}", ',"id":"bob"}')}]}`, "evaluations[0].subject.id"],
-  ])("%s refuses all", async (_name, body, field) => {
+  ])("%s refuses the whole request", async (_name, body, field) => {
     const { status, body: answer } = await askMany(body as object);
     expect([status, answer.error?.violations[0].field]).toEqual([400, field]);
   });
 
-  test("what they share counts for each of them", async () => {
+  test("shared members count for each evaluation", async () => {
     const resource = record("r", { note: "x".repeat(1_000), more: "x".repeat(1_000) });
     const subject = user(
       "alice",

@@ -70,7 +70,7 @@ async function hold(bytes: number): Promise<() => void> {
   return connection.destroy;
 }
 
-test("what has no room is refused from its headers, and says when to come back", async () => {
+test("a body without room is refused from its headers, with a retry time", async () => {
   const letGo = await hold(tenantBytes);
   const connection = await h1Connect(gateway.url);
   // The body is not asked for.
@@ -93,7 +93,7 @@ test("what has no room is refused from its headers, and says when to come back",
   expect(answer.status).toBe(200);
 });
 
-describe("every protocol", () => {
+describe("on every protocol", () => {
   const message = () => requestFromRest(register, registration(40_000));
   const json = () => Buffer.from(JSON.stringify(toJson(register.desc.input, message())));
   const binary = () => Buffer.from(toBinary(register.desc.input, message()));
@@ -124,43 +124,46 @@ describe("every protocol", () => {
       () => compressed(binary()),
     ],
   ];
-  test.each(overHttp1)("%s, declared and not", async (_name, path, type, headers, body) => {
-    const chunked = () => {
-      const bytes = body();
-      const half = Math.ceil(bytes.length / 2);
-      const chunk = (piece: Buffer) =>
-        Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from("\r\n")]);
-      return Buffer.concat([chunk(bytes.subarray(0, half)), chunk(bytes.subarray(half)), Buffer.from("0\r\n\r\n")]);
-    };
-    const send = async (head: string[], bytes: Buffer) => {
-      const connection = await h1Connect(gateway.url);
-      connection.write(h1Request(`POST ${path}`, authorized([...headers, ...head], type)));
-      connection.write(bytes);
-      const answer = await connection.next();
-      connection.destroy();
-      return answer;
-    };
-    const both = async () => [
-      await send([`Content-Length: ${body().length}`], body()),
-      await send(["Transfer-Encoding: chunked"], chunked()),
-    ];
-    for (const answer of await both()) {
-      expect(answer?.status).toBe(200);
-      expect(answer?.text).not.toContain("overloaded");
-    }
-    // Less is left than the message has, and more than it has compressed.
-    const letGo = await hold(tenantBytes - 20_000);
-    for (const answer of await both()) {
-      if (!type.includes("grpc")) expect([answer?.status, answer?.headers.get("retry-after")]).toEqual([503, "1"]);
-      // In trailers the details are in base64.
-      const text = answer?.text ?? "";
-      const details = /grpc-status-details-bin: ([\w+/]+)/i.exec(text)?.[1] ?? "";
-      const said = text + Buffer.from(details, "base64").toString("latin1");
-      expect(said).toContain("overloaded");
-      if (type.includes("grpc")) expect(said).toContain("google.rpc.RetryInfo");
-    }
-    letGo();
-  });
+  test.each(overHttp1)(
+    "%s is refused, with a declared length and without",
+    async (_name, path, type, headers, body) => {
+      const chunked = () => {
+        const bytes = body();
+        const half = Math.ceil(bytes.length / 2);
+        const chunk = (piece: Buffer) =>
+          Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from("\r\n")]);
+        return Buffer.concat([chunk(bytes.subarray(0, half)), chunk(bytes.subarray(half)), Buffer.from("0\r\n\r\n")]);
+      };
+      const send = async (head: string[], bytes: Buffer) => {
+        const connection = await h1Connect(gateway.url);
+        connection.write(h1Request(`POST ${path}`, authorized([...headers, ...head], type)));
+        connection.write(bytes);
+        const answer = await connection.next();
+        connection.destroy();
+        return answer;
+      };
+      const both = async () => [
+        await send([`Content-Length: ${body().length}`], body()),
+        await send(["Transfer-Encoding: chunked"], chunked()),
+      ];
+      for (const answer of await both()) {
+        expect(answer?.status).toBe(200);
+        expect(answer?.text).not.toContain("overloaded");
+      }
+      // Less is left than the message has, and more than it has compressed.
+      const letGo = await hold(tenantBytes - 20_000);
+      for (const answer of await both()) {
+        if (!type.includes("grpc")) expect([answer?.status, answer?.headers.get("retry-after")]).toEqual([503, "1"]);
+        // In trailers the details are in base64.
+        const text = answer?.text ?? "";
+        const details = /grpc-status-details-bin: ([\w+/]+)/i.exec(text)?.[1] ?? "";
+        const said = text + Buffer.from(details, "base64").toString("latin1");
+        expect(said).toContain("overloaded");
+        if (type.includes("grpc")) expect(said).toContain("google.rpc.RetryInfo");
+      }
+      letGo();
+    },
+  );
 
   test.each([
     ["gRPC", {}, () => frame(binary())],

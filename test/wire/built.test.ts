@@ -103,7 +103,7 @@ test("every thread answers: policy check, writer and reader", async () => {
   expect(JSON.parse(await cli(...replay))).toMatchObject({ ok: true });
 });
 
-test("what is not needed at the start is there when it is asked for", async () => {
+test("modules that start-up does not need are available when they are used", async () => {
   const service = await start({ SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_REFLECTION: "on" });
   const pages = [
     ...["/", "/explorer", "/openapi.json", "/openapi.yaml", "/openapi-bulk.json", "/openapi-authzen.json"],
@@ -118,7 +118,7 @@ test("what is not needed at the start is there when it is asked for", async () =
   expect([refused.status, refused.body.error.reason]).toEqual([400, expect.any(String)]);
 });
 
-test("it serves over TLS", async () => {
+test("serves over TLS", async () => {
   const files = { SVC_TLS_CERT: join(fixtures, "server.crt.pem"), SVC_TLS_KEY: join(fixtures, "server.key.pem") };
   const { url } = await start(files);
   const headers = { authorization: `Bearer ${token()}`, "content-type": "application/json" };
@@ -129,7 +129,7 @@ test("it serves over TLS", async () => {
   expect(await promise).toMatchObject({ decision: { decision_id: expect.any(String) } });
 });
 
-test("it serves on PostgreSQL, which its command prepares", { timeout: 120_000 }, async () => {
+test("serves on PostgreSQL, after its own command prepared the database", { timeout: 120_000 }, async () => {
   const server = await sharedPostgres();
   try {
     settings.SVC_STORE = await server.createDatabase("platform");
@@ -144,7 +144,7 @@ test("it serves on PostgreSQL, which its command prepares", { timeout: 120_000 }
   }
 });
 
-test("it ends as the source does where it cannot start, and says why", async () => {
+test("a failed start exits as the source does, with the reason", async () => {
   const ends = async (environment: Readonly<Record<string, string>>) => {
     const [built, source] = [spawn(environment), spawnService(directory, environment)];
     services.push(source);
@@ -156,14 +156,14 @@ test("it ends as the source does where it cannot start, and says why", async () 
   await ends({ ...settings, SVC_STORE: "sqlite:/dev/null/none.db" });
 });
 
-test("SIGTERM while it starts ends it", async () => {
+test("SIGTERM during start-up stops it", async () => {
   const service = spawn(settings);
   await expect.poll(() => existsSync(join(directory, "platform.db")), patience).toBe(true);
   service.child.kill("SIGTERM");
   expect(await service.ended).toEqual({ code: 0, signal: null });
 });
 
-test("it has the licence of every package that it is made of", () => {
+test("contains the licence of every bundled package", () => {
   for (const { path, name, version } of productionPackages()) {
     if (/^node-(?:bin-)?(?:linux|darwin|win)/.test(name)) continue;
     const [bundled, whole] = [join(app, "licenses", `${name}@${version}`), join(app, path)];
@@ -176,7 +176,7 @@ test("it has the licence of every package that it is made of", () => {
   }
 });
 
-test("stack traces name the functions of the source, and its lines where Node is asked for them", () => {
+test("stack traces name the functions of the source, and its lines if Node maps them", () => {
   const chunks = join(app, "chunks");
   const name = readdirSync(chunks).find((each) => /^serve-(?!command).*\.js$/.test(each));
   expect(readFileSync(join(chunks, `${name}`), "utf8")).toContain("function stopWithParent(");

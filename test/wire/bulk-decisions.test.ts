@@ -95,7 +95,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     return body.decision.receipt.leaf_index + 1;
   };
 
-  test("an item that is no protobuf, or is not UTF-8, is refused alone", async () => {
+  test("an item that is no protobuf, or not UTF-8, is refused alone", async () => {
     const good = toBinary(PlanProtectionRequestSchema, requestFromRest(planMethod, question()) as Any);
     const bad = [new Uint8Array([0xff]), new Uint8Array([0x3a, 2, 0xc3, 0x28]), new Uint8Array([0x12, 0x7f])];
     const body = new BinaryWriter();
@@ -111,7 +111,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     for (const { error } of items.slice(1, 4)) expect(error?.reason).toBe("invalid_request");
   });
 
-  test("items after the first denial or allow are left out, and not recorded", async () => {
+  test("items after the first denial or allow are neither answered nor recorded", async () => {
     const items = [question(), denied, question(), { operation: "?" }, question()];
     const before = await nextIndex();
     expect(outcomes(await ask({ items }))).toEqual(["answered", "answered", "answered", "refused", "answered"]);
@@ -130,7 +130,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     ["a text", { items: "[]" }, "items"],
     ["an unknown member", { items: [{}], item: [] }, "item"],
     ["not a boolean", { items: [{}], stop_on_first_deny: "true" }, "stop_on_first_deny"],
-  ])("%s is refused as a whole, and named", async (_what, body, field) => {
+  ])("%s is refused as a whole, with its path", async (_what, body, field) => {
     const { status, body: refusal } = await ask(body);
     expect(status).toBe(400);
     expect(refusal.error.violations.map((violation: Any) => violation.field)).toContain(field);
@@ -169,7 +169,7 @@ describe("scopes and quotas", () => {
   const tokenOf = (clientId: string) => gateway.token({ clientId });
   const item = sampleOf("/v1/sdk/policy-resolve");
 
-  test("the scopes are those of the single route", async () => {
+  test("needs the scopes of the single route", async () => {
     const token = await tokenOf("unscoped");
     const refused = await rest(`${gateway.url}/v1/bulk/policy-resolutions`, { token, body: { items: [item] } });
     expect(refused.status).toBe(403);
@@ -178,7 +178,7 @@ describe("scopes and quotas", () => {
     expect((await rest(`${gateway.url}/v1/bulk/key-access-plans`, { token, body })).status).toBe(200);
   });
 
-  test("quotas count items, answered ones as records", async () => {
+  test("quotas count items, and answered items as records", async () => {
     const token = await tokenOf("limited");
     const ask = (count: number, more: unknown[] = []) =>
       rest(`${gateway.url}/v1/bulk/policy-resolutions`, {
@@ -199,7 +199,7 @@ describe("scopes and quotas", () => {
   });
 });
 
-describe("the switch", () => {
+describe("the bulk setting", () => {
   const paths = ["/v1/bulk/protection-plans", "/openapi-bulk.json", "/openapi-bulk.yaml"];
   const rpc = "/platform.bulk.v1.BulkDecisionService/PlanProtections";
   const services = async (gateway: Gateway) => {
@@ -215,7 +215,7 @@ describe("the switch", () => {
     return [];
   };
 
-  test("off, which it is unless a setting says otherwise: nothing of it is there", async () => {
+  test("off, the default, serves no bulk route", async () => {
     const gateway = await startGateway();
     try {
       const token = await gateway.token();

@@ -75,7 +75,7 @@ describe.each(bulkRoutes)("$path", ({ path, single }) => {
   const itemOf = (text: string) =>
     member === null ? text : `{"idempotency_key":"${single}-${keys++}","${member}":${text}}`;
 
-  test("each item is answered as its text is on the single route, and those beside it are answered", {
+  test("each item is answered as its text is on the single route, and the items beside it are answered", {
     timeout: 60_000,
   }, async () => {
     const { desc } = methodOn(route);
@@ -107,7 +107,7 @@ describe.each(bulkRoutes)("$path", ({ path, single }) => {
     expect(places).toEqual(places.map((_, i) => (places[0] as number) + i));
   });
 
-  test("a message of gRPC that is cut at any byte is refused, and records nothing", { timeout: 60_000 }, async () => {
+  test("a gRPC message that is cut at any byte is refused, and records nothing", { timeout: 60_000 }, async () => {
     const method = methodOn(path);
     const small = single === "evidence" ? { event_type: "protect" } : { operation: "protect" };
     const more =

@@ -69,36 +69,40 @@ describe.each(testStores)("%s", (_name, startStore) => {
   const record = async (items: unknown[], headers: Record<string, string> = range) =>
     (await restUntilServed(`${gateway.url}/v1/bulk/evidence`, { token, body: { items }, headers })).body;
 
-  test.each(kinds)("%s: every protocol carries what verifies, and shorter than brief", async (path, single, holder) => {
-    const item = () =>
-      holder === "decision"
-        ? sampleOf(single)
-        : { idempotency_key: randomUUID(), [wrapper[holder] ?? ""]: sampleOf(single) };
-    const method = methodOn(path);
-    const headers = { authorization: `Bearer ${token}` };
-    for (const client of clients) {
-      // What is refused has no place.
-      const sent = {
-        items: [item(), item(), { ...item(), ...(holder !== "decision" && { idempotency_key: "" }) }, item()],
-      };
-      const ask = async (more: object) =>
-        ((await client.call(method, requestFromRest(method, sent), { ...headers, ...more })) as { answer: Any }).answer;
-      const answer = await ask(range);
-      for (const each of answer.items) expect(each[holder] ?? {}).not.toHaveProperty("receipt");
-      const { places } = await verify(answer);
-      expect(places.map((place) => place !== undefined)).toEqual(
-        answer.items.map(({ outcome }: Any) => outcome === "answered"),
-      );
-      const brief = await ask({});
-      expect(brief, client.name).not.toHaveProperty("receipt");
-      expect(brief.items[0]).not.toHaveProperty("leaf");
-      for (const each of (await ask({ "x-svc-receipt": "none" })).items)
-        expect(each[holder] ?? {}).not.toHaveProperty("receipt");
-      expect(JSON.stringify(answer).length).toBeLessThan(JSON.stringify(brief).length);
-    }
-  });
+  test.each(kinds)(
+    "%s: every protocol carries a proof that verifies and is shorter than brief receipts",
+    async (path, single, holder) => {
+      const item = () =>
+        holder === "decision"
+          ? sampleOf(single)
+          : { idempotency_key: randomUUID(), [wrapper[holder] ?? ""]: sampleOf(single) };
+      const method = methodOn(path);
+      const headers = { authorization: `Bearer ${token}` };
+      for (const client of clients) {
+        // What is refused has no place.
+        const sent = {
+          items: [item(), item(), { ...item(), ...(holder !== "decision" && { idempotency_key: "" }) }, item()],
+        };
+        const ask = async (more: object) =>
+          ((await client.call(method, requestFromRest(method, sent), { ...headers, ...more })) as { answer: Any })
+            .answer;
+        const answer = await ask(range);
+        for (const each of answer.items) expect(each[holder] ?? {}).not.toHaveProperty("receipt");
+        const { places } = await verify(answer);
+        expect(places.map((place) => place !== undefined)).toEqual(
+          answer.items.map(({ outcome }: Any) => outcome === "answered"),
+        );
+        const brief = await ask({});
+        expect(brief, client.name).not.toHaveProperty("receipt");
+        expect(brief.items[0]).not.toHaveProperty("leaf");
+        for (const each of (await ask({ "x-svc-receipt": "none" })).items)
+          expect(each[holder] ?? {}).not.toHaveProperty("receipt");
+        expect(JSON.stringify(answer).length).toBeLessThan(JSON.stringify(brief).length);
+      }
+    },
+  );
 
-  test("the single routes, and streams, know no such value", async () => {
+  test("the single routes, and streams, refuse this value", async () => {
     const message = "header x-svc-receipt must be full, brief, cose or none";
     for (const { restPath: path, verb } of wireMethods) {
       const body = verb === "POST" ? sampleOf(path) : undefined;

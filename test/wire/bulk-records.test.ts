@@ -43,7 +43,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     });
     const indices = ({ body }: RestAnswer) => body.items.map((item: Any) => item[holder]?.receipt.leaf_index);
 
-    test("answers as the single route, in order, on every protocol, and the same again when it is sent again", async () => {
+    test("answers as the single route, in order, on every protocol, and again for a retry", async () => {
       const method = methodOn(bulkRoute);
       for (const client of clients) {
         const request = requestFromRest(method, { items: ["first", "second", "third"].map((id) => itemOf(id)) });
@@ -70,7 +70,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
       }
     });
 
-    test("a key that comes twice in a call is one record, and one with another payload is refused alone", async () => {
+    test("a key that occurs twice in a call is one record; with another payload it is refused alone", async () => {
       const [once, other, fresh] = [randomUUID(), randomUUID(), randomUUID()];
       const first = await ask([itemOf("a", once), itemOf("a", once), itemOf("b", once), itemOf("c", other)]);
       expect(outcomes(first)).toEqual(["answered", "answered", "refused", "answered"]);
@@ -83,7 +83,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
       expect(indices(again)).toEqual([c, c + 1, a, undefined]);
     });
 
-    test("a key is the single route's", async () => {
+    test("an idempotency key is shared with the single route", async () => {
       const key = randomUUID();
       const bulk = await ask([itemOf("a", key)]);
       const headers = { "idempotency-key": key };
@@ -91,7 +91,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
       expect(single.body[holder].receipt.leaf_index).toBe(indices(bulk)[0]);
     });
 
-    test("what is wrong with one item is said of it, by its path", async () => {
+    test("a fault in one item is reported for it, by its path", async () => {
       const bad = [
         [itemOf("a", ""), "idempotency_key"],
         [itemOf("a", "two words"), "idempotency_key"],

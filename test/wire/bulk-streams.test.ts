@@ -83,32 +83,35 @@ describe.each(testStores)("%s", (_name, startStore) => {
   test.each([
     ["gRPC", createGrpcTransport],
     ["Connect", connectOverHttp2],
-  ])("%s: acknowledges in order, by number and key, and again without recording again", async (_protocol, make) => {
-    const prefix = randomUUID();
-    const sent = Array.from({ length: 700 }, (_, i) => event(i * 3, `${prefix}-${i}`));
-    const poison = { ...event(1, `${prefix}-bad`), item: { ...event(1, `${prefix}-bad`).item, event: undefined } };
-    sent.splice(350, 0, create(StreamEventsRequestSchema, poison as never));
-    const run = async () => {
-      const requests = source<StreamEventsRequest>();
-      requests.send(...sent);
-      requests.end();
-      const acknowledged = [];
-      for await (const { items } of clientOf(gateway.url, make).streamEvents(requests, { headers }))
-        acknowledged.push(...items);
-      return acknowledged;
-    };
-    const first = await run();
-    expect(first.map(({ sequence }) => sequence)).toEqual(sent.map(({ sequence }) => sequence));
-    expect(first.map(({ result }) => result?.idempotencyKey)).toEqual(sent.map(({ item }) => item?.idempotencyKey));
-    expect(first[350]?.result?.error?.violations.map(({ field }) => field)).toEqual(["event"]);
-    const indices = first.flatMap(({ result }) => result?.ingestion?.receipt?.leafIndex ?? []);
-    expect(indices).toEqual(indices.map((_, i) => (indices[0] as bigint) + BigInt(i)));
-    expect(indices).toHaveLength(700);
-    const again = await run();
-    expect(again.flatMap(({ result }) => result?.ingestion?.receipt?.leafIndex ?? [])).toEqual(indices);
-  });
+  ])(
+    "%s: acknowledges in order, by number and key, and repeats the acknowledgement without a second record",
+    async (_protocol, make) => {
+      const prefix = randomUUID();
+      const sent = Array.from({ length: 700 }, (_, i) => event(i * 3, `${prefix}-${i}`));
+      const poison = { ...event(1, `${prefix}-bad`), item: { ...event(1, `${prefix}-bad`).item, event: undefined } };
+      sent.splice(350, 0, create(StreamEventsRequestSchema, poison as never));
+      const run = async () => {
+        const requests = source<StreamEventsRequest>();
+        requests.send(...sent);
+        requests.end();
+        const acknowledged = [];
+        for await (const { items } of clientOf(gateway.url, make).streamEvents(requests, { headers }))
+          acknowledged.push(...items);
+        return acknowledged;
+      };
+      const first = await run();
+      expect(first.map(({ sequence }) => sequence)).toEqual(sent.map(({ sequence }) => sequence));
+      expect(first.map(({ result }) => result?.idempotencyKey)).toEqual(sent.map(({ item }) => item?.idempotencyKey));
+      expect(first[350]?.result?.error?.violations.map(({ field }) => field)).toEqual(["event"]);
+      const indices = first.flatMap(({ result }) => result?.ingestion?.receipt?.leafIndex ?? []);
+      expect(indices).toEqual(indices.map((_, i) => (indices[0] as bigint) + BigInt(i)));
+      expect(indices).toHaveLength(700);
+      const again = await run();
+      expect(again.flatMap(({ result }) => result?.ingestion?.receipt?.leafIndex ?? [])).toEqual(indices);
+    },
+  );
 
-  test("acknowledges before the stream is over, and shows who may not", async () => {
+  test("acknowledges before the stream ends, and reports events that the caller may not record", async () => {
     const requests = source<StreamEventsRequest>();
     const answers = clientOf(gateway.url).streamEvents(requests, { headers })[Symbol.asyncIterator]();
     for (let i = 0; i < 5; i++) {
@@ -125,7 +128,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     ["a member twice", [...Buffer.from('a","application":"b')]],
     ["a lone surrogate", [...Buffer.from("\\ud800")]],
     ["an unknown member", [...Buffer.from('a","plaintext":"secret')]],
-  ])("in JSON, %s is refused, and nothing is recorded of it", async (_what, bytes) => {
+  ])("in JSON, %s is refused, and none of it is recorded", async (_what, bytes) => {
     const [before = "", after = ""] = JSON.stringify({
       sequence: "1",
       item: {
@@ -152,7 +155,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     await h2Close(session);
   });
 
-  test("one who does not read gets no more than there is room for, and others go on", async () => {
+  test("a caller that does not read receives no more than its window, and other callers go on", async () => {
     const requests = source<StreamEventsRequest>();
     const big = "x".repeat(200);
     let asked = 0;
@@ -182,7 +185,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     await iterator.next().catch(() => {});
   });
 
-  test("one who leaves before its answer is out, whatever it says, is a line of the log and no failure", async () => {
+  test("a caller that disconnects before its answer, whatever it sent, is one log line and no failure", async () => {
     const complaints = vi.spyOn(console, "error");
     try {
       // RFC 9113 §7: none, and every error; each to a connection that takes no more of its answer.
@@ -210,7 +213,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
   });
 });
 
-describe("ends", () => {
+describe("a stream's end", () => {
   const key = newTestKey("ES256", "key-1");
   let issuer: StaticIssuer;
   beforeAll(async () => {
@@ -235,7 +238,7 @@ describe("ends", () => {
     return { error: undefined, acknowledged };
   }
 
-  test("without credentials or scope nothing is read; idle streams and expired tokens end, after what was recorded", async () => {
+  test("refuses a stream without credentials or scope, and ends idle streams and expired tokens after their events are recorded", async () => {
     const gateway = await startGateway({ env: settings(), overrides: { limits: { bulkIdleTimeoutMs: 300 } } });
     try {
       expect((await refusalOf(gateway, "none", event(1))).error?.code).toBe(Code.Unauthenticated);
@@ -248,7 +251,7 @@ describe("ends", () => {
     }
   });
 
-  test("a stream ends with its token", async () => {
+  test("a stream ends when its token expires", async () => {
     const gateway = await startGateway({ env: settings() });
     try {
       // Expired already, as far as clocks may differ: 30 s.
@@ -277,7 +280,7 @@ describe("ends", () => {
     return { leafIndex: first.result.ingestion.receipt.leafIndex as bigint, next };
   }
 
-  test("a stream ends when the key of its token is withdrawn, and nothing more is recorded on it", async () => {
+  test("a stream ends when the key of its token is withdrawn, and records nothing more", async () => {
     const [old, young] = [newTestKey("ES256", "old"), newTestKey("ES256", "young")];
     const rotating = await startStaticIssuer([old.publicJwk]);
     const gateway = await startGateway({ env: { ...settings(), SVC_OIDC_ISSUER: rotating.url } });

@@ -64,7 +64,7 @@ const doctor = { clearance: 2, realm_access: { roles: ["nurse", "doctor", "nurse
 const ask = async (token: string, headers = {}) =>
   await rest(`${gateway.url}/v1/sdk/protection-plan`, { token, body: plan, headers });
 
-test("decide, are recorded, and are shown to the caller alone", async () => {
+test("attributes of callers decide, are recorded, and are shown to the caller only", async () => {
   await start();
   const { body } = await ask(tokenWith(doctor));
   expect(body.decision).toMatchObject({ allow: true, reasons: ["platform/all", "tenant/doctors"] });
@@ -88,7 +88,7 @@ test("decide, are recorded, and are shown to the caller alone", async () => {
   expect(told).not.toMatch(/nurse|clearance/);
 });
 
-test("that are required and missing, or of another type, refuse every call and say which", async () => {
+test("required attributes that are missing, or of another type, refuse every call with their name", async () => {
   await start();
   const session = await h2Connect(gateway.url);
   for (const claims of [{}, { clearance: "secret-value" }]) {
@@ -109,7 +109,7 @@ test("that are required and missing, or of another type, refuse every call and s
   expect((await ask(tokenWith({ ...doctor, realm_access: { roles: "doctor" } }))).body.decision.allow).toBe(false);
 });
 
-test("are never taken for those of another claim: what a reload declares is read again", async () => {
+test("attributes are never read from another claim: a reload that declares them reads tokens again", async () => {
   await start();
   const token = tokenWith({ clearance: 2, realm_access: { roles: ["doctor"] }, groups: ["porter"] });
   const body = JSON.stringify(plan);
@@ -142,7 +142,7 @@ test("are never taken for those of another claim: what a reload declares is read
   expect(decided).toMatchObject({ status: 200, body: { decision: { allow: true } } });
 });
 
-test("come from the headers of a trusted ingress, one for each", async () => {
+test("attributes come from the headers of a trusted ingress, one for each", async () => {
   const headers = '{"clearance":"remote-clearance","roles":"remote-groups","role":"remote-role"}';
   const modes = { SVC_AUTH_MODE: "bearer_token_or_trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.1" };
   await start({ ...modes, SVC_ATTRIBUTE_HEADERS: headers });
@@ -165,7 +165,7 @@ test("come from the headers of a trusted ingress, one for each", async () => {
   expect(recordIn(withToken.body).outcome.caller_attributes).toEqual({ clearance: 0 });
 });
 
-test("of a session client are those of the clients file", async () => {
+test("attributes of a session client come from the clients file", async () => {
   const client = {
     ...{ tenantId: "tenant-a", clientId: "rounds", secret: "s".repeat(43) },
     scopes: ["platform-api.access", "policy.read"],

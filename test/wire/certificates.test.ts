@@ -152,7 +152,7 @@ test("a connection cannot renegotiate, and so change its client's certificate", 
   socket.destroy();
 });
 
-describe("what is wrong changes nothing, and says so", () => {
+describe("a bad certificate file changes nothing, and is logged", () => {
   let good: IssuedCertificate;
   beforeEach(async () => {
     good = await serverNamed("good");
@@ -212,7 +212,7 @@ describe("what is wrong changes nothing, and says so", () => {
   });
 });
 
-describe("an authority of clients that is removed", () => {
+describe("a removed client authority", () => {
   beforeEach(async () => {
     for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { force: true });
     putServer(first);
@@ -233,7 +233,7 @@ describe("an authority of clients that is removed", () => {
     return agent;
   };
 
-  test("ends its connections, and no others", async () => {
+  test("ends its own connections only", async () => {
     const agents = { payroll: kept(identities.payroll), partner: kept(identities.partner) };
     const sessions = {
       payroll: await h2Connect(gateway.url, { ...identities.payroll }),
@@ -266,7 +266,7 @@ describe("an authority of clients that is removed", () => {
     expect(await whoamiOn(back, tokens.partner)).toBe("status 200");
   });
 
-  test("lets a call finish that is under way, and no other begin on its connection", async () => {
+  test("lets a running call finish, and accepts no other on its connection", async () => {
     const body = JSON.stringify({
       operation: "protect",
       workload: { application: "payroll-export" },
@@ -334,7 +334,7 @@ describe("an authority of clients that is removed", () => {
 });
 
 describe("the operator listener", () => {
-  test("follows its own certificate too", async () => {
+  test("reloads its own certificate too", async () => {
     const own = await serverNamed("operators");
     const before = await reloads("ops_tls");
     const since = async () => {
@@ -353,7 +353,7 @@ describe("the operator listener", () => {
     expect(await since()).toEqual({ taken: 1, refused: 1, stale: 0 });
   });
 
-  test("follows the file of credentials that open the logs, and refuses one that any user may read", async () => {
+  test("reloads the file of credentials for the logs, and refuses one that other users may read", async () => {
     const { hashOpsToken, formatOpsCredentials } = await import("../../src/credentials/ops-credentials.ts");
     const operator = formatOpsCredentials([{ name: "olga", hash: hashOpsToken("t".repeat(43)) }]);
     const status = async () =>

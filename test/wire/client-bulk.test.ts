@@ -69,7 +69,7 @@ describe.each([
   ["gRPC", overGrpc],
   ["JSON", overRest],
 ])("over %s", (_name, connect) => {
-  test.each(["brief", "whole"] as const)("receipts of items hold, and are theirs: %s", async (receipts) => {
+  test.each(["brief", "whole"] as const)("receipts of items verify, each for its own item: %s", async (receipts) => {
     const client = connect(receipts);
     const decided = [
       [await client.planProtections({ items: protections }), protections],
@@ -100,7 +100,7 @@ describe.each([
     await expect(verifyItems(recorded, events.slice(1), key)).rejects.toThrow(/as many/);
   });
 
-  test("one receipt for the whole call, where it is asked for", async () => {
+  test("one receipt covers the whole call if requested", async () => {
     const headers = { "x-svc-receipt": "range" };
     const answer = await connect("whole").recordEvents({ items: events.map((event) => ({ event })) }, { headers });
     const places = await verifyRange(answer, keyOf(answer.receipt?.logOrigin));
@@ -109,7 +109,7 @@ describe.each([
     );
   });
 
-  test("an item that is refused is one of the answer; a call that is none fails", async () => {
+  test("a refused item is part of the answer; a refused call is an error", async () => {
     const client = connect("brief");
     const { items } = await client.recordEvents({
       items: [{ event: events[0] as (typeof events)[0] }, { event: { workload } }],
@@ -122,7 +122,7 @@ describe.each([
   });
 });
 
-test("receipts of what a stream acknowledged hold, and are theirs", async () => {
+test("receipts of acknowledged events verify, each for its own event", async () => {
   const stream = overGrpc("whole").openRegistrationStream();
   const sent = [];
   for (const registration of registrations) sent.push(await stream.send(registration));

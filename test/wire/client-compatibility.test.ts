@@ -60,7 +60,7 @@ function recordIn(answer: Uint8Array): { request_digest: string } {
   return JSON.parse(Buffer.from(ingestion?.receipt?.record ?? "", "base64").toString());
 }
 
-test("a field that only a newer client knows is no error, and is not stored", async () => {
+test("a field that only a newer client knows is accepted, and not stored", async () => {
   const plain = recordIn(await recordEvidence(toBinary(RecordEvidenceRequestSchema, sampleEvent())));
   const newer = sampleEvent();
   newer.$unknown = [futureFieldOf()];
@@ -76,7 +76,7 @@ test("a field that only a newer client knows is no error, and is not stored", as
   expect(gateway.logged.join()).not.toContain(futureText);
 });
 
-test("a client of the published contract reads in an answer all that it knows, as it was meant", async () => {
+test("a client of the published contract reads every member that it knows, with its meaning", async () => {
   const answer = await recordEvidence(toBinary(RecordEvidenceRequestSchema, sampleEvent()));
   const image = readFileSync(join(import.meta.dirname, "../../proto/published.binpb"));
   const published = createFileRegistry(fromBinary(FileDescriptorSetSchema, image)).getMessage(

@@ -46,7 +46,7 @@ async function bundle(code: string): Promise<{ modules: string[]; packages: stri
 const everything = 'export * from "svc-platform-client";';
 const ours = "clients/typescript/src";
 
-test("the client has nothing of the server in it, and no receipts that were not imported", async () => {
+test("the client contains no server code, and no receipts that were not imported", async () => {
   const { modules, packages } = await bundle(everything);
   const foreign = modules.filter((path) => !path.startsWith("gen/") && !path.startsWith(`${ours}/`));
   expect(foreign).toEqual([]);
@@ -54,7 +54,7 @@ test("the client has nothing of the server in it, and no receipts that were not 
   expect(packages.filter((name) => !/^(dpop|@(bufbuild\/protobuf|connectrpc\/connect)(\/|$))/.test(name))).toEqual([]);
 });
 
-test("bulk calls and streams are in no bundle that does not make them, and bring nothing but themselves", async () => {
+test("bulk calls and streams are in bundles that use them only, and import nothing else", async () => {
   const isBulk = (path: string) => /^(gen\/platform\/bulk|clients\/typescript\/src\/bulk)[/.]/.test(path);
   const whole = await bundle(everything);
   expect(whole.modules.filter(isBulk)).toEqual([]);

@@ -87,7 +87,7 @@ const boundTo = (token: string) =>
   JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()).cnf["x5t#S256"];
 
 describe.each(transports)("over %s", (_name, connect) => {
-  test("a certificate that is replaced counts for tokens and connections, and no call fails", async () => {
+  test("a replaced certificate is used for tokens and connections, and no call fails", async () => {
     const tokens = tokensOf(files());
     const { discovery } = connect(files(), tokens);
     const answered: (string | undefined)[] = [];
@@ -107,7 +107,7 @@ describe.each(transports)("over %s", (_name, connect) => {
     expect(new Set(answered)).toEqual(new Set([client.clientId]));
   });
 
-  test("a certificate that is replaced between token and call costs the call one more attempt", async () => {
+  test("a certificate replaced between token and call costs the call one more attempt", async () => {
     const tokens = tokensOf(files());
     const next = await workloads.issue("next");
     let asked = 0;
@@ -128,7 +128,7 @@ describe.each(transports)("over %s", (_name, connect) => {
     await expect(stranger.discovery.whoAmI({})).rejects.toMatchObject({ reason: "proof_of_possession_failed" });
   });
 
-  test("files that are half replaced, empty or gone change nothing", async () => {
+  test("files that are half replaced, empty or missing change nothing", async () => {
     const { discovery } = connect(files(), tokensOf(files()));
     const isAnswered = async () => (await discovery.whoAmI({})).caller?.principalId === client.clientId;
     expect(await isAnswered()).toBe(true);
@@ -142,7 +142,7 @@ describe.each(transports)("over %s", (_name, connect) => {
     expect(await isAnswered()).toBe(true);
   });
 
-  test("authorities that are replaced count from the next connection on", async () => {
+  test("replaced authorities take effect with the next connection", async () => {
     onTestFinished(() => put("ca", servers.cert));
     put("ca", (await createAuthority(folder, "others")).cert);
     const tls = files();
@@ -153,7 +153,7 @@ describe.each(transports)("over %s", (_name, connect) => {
   });
 });
 
-test("what can never work is refused at once", async () => {
+test("settings that can never work are refused at once", async () => {
   expect(() => createHttpClient({ tls: { cert: "", certFile: at("cert") } })).toThrow("cert and certFile");
   expect(() => createHttpClient({ tls: { certFile: at("cert") } })).toThrow("not a pair");
   expect(() => createHttpClient({ tls: { caFile: at("missing") } })).toThrow("missing");
@@ -170,7 +170,7 @@ describe("a session", () => {
         .catch((error: unknown) => error),
     );
 
-  test("is kept, shared by calls at the same time, and asked for again when the service refuses its token", async () => {
+  test("is kept, shared by concurrent calls, and requested again when the service refuses its token", async () => {
     let asked = 0;
     const http = createHttpClient({ tls: files() });
     const counting = Object.assign((...request: Parameters<typeof http>) => {
@@ -188,11 +188,11 @@ describe("a session", () => {
   test.each([
     ["a wrong secret", { clientSecret: "wrong" }, Code.Unauthenticated, "invalid_client"],
     ["a request beyond the contract", { clientId: "" }, Code.InvalidArgument, "invalid_request"],
-  ])("%s is named as the service names it", async (_what, overrides, code, reason) => {
+  ])("%s is reported with the service's reason", async (_what, overrides, code, reason) => {
     expect(await refusalOf(overrides)).toMatchObject({ code, reason, requestId: expect.any(String) });
   });
 
-  test("that does not come in time is given up, and asked for again", async () => {
+  test("that does not arrive in time is abandoned, and requested again", async () => {
     let isSilent = true;
     const http = createHttpClient({ tls: files() });
     const silent: typeof http = (request) =>

@@ -58,7 +58,7 @@ describe.each([
   ["gRPC", overGrpc],
   ["REST", overRest],
 ])("over %s", (_name, connect) => {
-  test("makes the calls of a workload's day", async () => {
+  test("makes the eight calls", async () => {
     const client = connect();
     expect((await client.discovery.whoAmI({})).caller).toMatchObject({ tenantId: "tenant-a" });
     expect((await client.discovery.getCapabilities({})).routes).toHaveLength(sampleCalls().length);
@@ -80,7 +80,7 @@ describe.each([
     expect((await client.evidence.recordEvidence(event)).ingestion).toMatchObject({ accepted: true });
   });
 
-  test("says what is wrong with a request", async () => {
+  test("reports what is wrong with a request", async () => {
     const refused = await connect()
       .protection.planProtection({ ...planRequest, workload: { application: "" } })
       .catch(problemOf);
@@ -92,7 +92,7 @@ describe.each([
     });
   });
 
-  test("gives up an invalid token, and does not ask for another one in the same call", async () => {
+  test("discards a refused token, and requests no other in the same call", async () => {
     const refused: string[] = [];
     let asked = 0;
     const tokens: TokenProvider = {
@@ -107,7 +107,7 @@ describe.each([
     expect([asked, refused]).toEqual([1, ["not-a-token"]]);
   });
 
-  test("stops when its caller does, and when its time is up", async () => {
+  test("stops when its caller aborts, and when its deadline passes", async () => {
     const never: TokenProvider = {
       token: (signal) =>
         new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
@@ -155,7 +155,7 @@ describe("retries", () => {
     expect(pauses).toEqual([50, 100, 7_200]);
   });
 
-  test("do not wait longer than the workload allows", async () => {
+  test("wait no longer than the workload allows", async () => {
     const { call, pauses } = flaky([withDelay(8n)]);
     await expect(call).rejects.toMatchObject({ code: Code.ResourceExhausted });
     expect(pauses).toEqual([]);

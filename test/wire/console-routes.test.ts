@@ -50,7 +50,7 @@ async function get(path: string, token?: string) {
 }
 
 describe("a record", () => {
-  test("comes with a full receipt under the newest checkpoint, which verifies", async () => {
+  test("comes with a full receipt under the newest checkpoint, and verifies", async () => {
     for (const token of [operatorToken, await gateway.token({ clientId: "tenant-a" })]) {
       const { status, body } = await get(`/ledger/${log}/record/${decisionId}`, token);
       expect([status, body.erased]).toEqual([200, false]);
@@ -60,14 +60,14 @@ describe("a record", () => {
     }
   });
 
-  test("leaves a line in the log: who read it, and not which it was", async () => {
+  test("leaves a log line with the reader, and without the record's id", async () => {
     await get(`/ledger/${log}/record/${decisionId}`, operatorToken);
     const line = gateway.logged.findLast((text) => text.includes("ledger_searched")) ?? "{}";
     expect(JSON.parse(line)).toMatchObject({ operator: "olga", log, fields: ["record_id"] });
     expect(line).not.toContain(decisionId);
   });
 
-  test("is not there for another tenant, under another log, or if it never was", async () => {
+  test("is not found for another tenant, under another log, or if it never existed", async () => {
     const stranger = await gateway.token({ clientId: "tenant-b" });
     const { body } = await get("/ledger", stranger);
     const unknown = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -82,7 +82,7 @@ describe("a record", () => {
         expect((await get(`/ledger/${log}/${kind}/${id}`, operatorToken)).status).toBe(404);
   });
 
-  test("is shown only with credentials, and to tenants only with the scope", async () => {
+  test("needs credentials, and for tenants the scope", async () => {
     const unscoped = await gateway.token({ clientId: "tenant-a", scope: scopes.slice(0, 2).join(" ") });
     for (const kind of ["record", "explanation"]) {
       expect((await get(`/ledger/${log}/${kind}/${decisionId}`)).status).toBe(401);
@@ -92,7 +92,7 @@ describe("a record", () => {
 });
 
 describe("an explanation", () => {
-  test("says under the policies in force which of them decided, and what they read", async () => {
+  test("shows which policies in force decided, and what they read", async () => {
     const { status, body } = await get(`/ledger/${log}/explanation/${decisionId}`, operatorToken);
     expect(status).toBe(200);
     expect(body.recorded_revision).toBe(body.current_revision);
@@ -101,7 +101,7 @@ describe("an explanation", () => {
     expect(body.explanation.layers.map(({ layer }: { layer: string }) => layer)).toEqual(["platform", "tenant"]);
   });
 
-  test("is not for tenants, because it names policies of the platform", async () => {
+  test("is refused to tenants, because it names policies of the platform", async () => {
     const own = await gateway.token({ clientId: "tenant-a" });
     const { status, body } = await get(`/ledger/${log}/explanation/${decisionId}`, own);
     expect([status, body.error.message]).toEqual([404, "explanations are for operators"]);
@@ -112,7 +112,7 @@ describe("a report", () => {
   const period = "from=2026-01-01T00:00:00Z&to=2100-01-01T00:00:00Z";
   const pathOf = (query = `template=access&${period}`, name = log) => `/ledger/${name}/report?${query}`;
 
-  test("is the file of the command, for operators and for the tenant", async () => {
+  test("equals the command's file, for operators and for the tenant", async () => {
     const { dataDir } = gateway;
     const out = join(dataDir, "report.html");
     const settings = join(dataDir, "report-settings.yaml");
@@ -133,14 +133,14 @@ describe("a report", () => {
       }
   });
 
-  test("comes as counts too, for plots", async () => {
+  test("is served as counts too, for plots", async () => {
     const { body } = await get(pathOf("template=unevidenced&last=1d&format=json"), operatorToken);
     expect(body).toMatchObject({ records: 1, evidence: { missing: 1 }, values: [{ records: 1 }] });
     expect(body.revisions).toHaveLength(1);
     expect(body.by_time.reduce((sum: number, { records }: { records: number }) => sum + records, 0)).toBe(1);
   });
 
-  test("is shown only with credentials, to tenants only with the scope, and to no other tenant", async () => {
+  test("needs credentials, for tenants the scope, and is refused to other tenants", async () => {
     expect((await get(pathOf())).status).toBe(401);
     const unscoped = await gateway.token({ clientId: "tenant-a", scope: scopes.slice(0, 2).join(" ") });
     expect((await get(pathOf(), unscoped)).status).toBe(403);
@@ -167,7 +167,7 @@ describe("the files of the console", () => {
   const isBuilt = existsSync(join(import.meta.dirname, "../../console/dist/index.html"));
 
   test.each(["/console", "/console/logs/x/ledger", "/console/verify"])(
-    "%s is the document, or says how to build it",
+    "%s serves the document, or says how to build it",
     async (path) => {
       const { status, headers, text, body } = await get(path);
       if (!isBuilt)

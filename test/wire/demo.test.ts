@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, "../..");
 const settled = (line: string) =>
   line.replace(/sha256:[0-9a-f]+…|\d\d:\d\d:\d\d/g, (it) => "·".repeat(it.length)).trimEnd();
 
-test("tells what it promises, in eighty columns", { timeout: 120_000 }, async () => {
+test("the demo prints what it promises, in eighty columns", { timeout: 120_000 }, async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ["dev/demo.ts"], { cwd: root });
   const told = stdout.split("\n");
   expect(told.filter((line) => line.length > 80)).toEqual([]);

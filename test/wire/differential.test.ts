@@ -133,7 +133,7 @@ describe("a bare stream and a request", () => {
     expect({ ...bare, headers: normal(bare).headers }).toEqual({ ...routed, headers: normal(routed).headers });
   });
 
-  test("answer the same where several messages exceed the limit of one together: neither reads further", async () => {
+  test("answer the same if several messages exceed the limit together: neither reads further", async () => {
     const [bare, routed] = await both({ body: Buffer.concat([frame(planBytes), frame(Buffer.alloc(maxBodyBytes))]) });
     expect(refusalInTrailers(bare.trailers)).toMatchObject({ reason: "body_too_large" });
     expect(refusalInTrailers(routed.trailers)).toMatchObject({ reason: "body_too_large" });

@@ -118,19 +118,19 @@ describe.each(wires)("$name", ({ call, target }) => {
   });
   const used = { reason: "proof_of_possession_failed", message: "the DPoP proof was used before" };
 
-  test("the owner of the key is let in, with another proof each time", async () => {
+  test("the owner of the key is accepted, with a new proof for each call", async () => {
     for (const gateway of [first, second, first]) {
       expect(await call(gateway, signed())).toEqual({ tenant: "tenant-a" });
     }
   });
 
-  test("a replayed proof is refused, by the gateway that took it and by the other", async () => {
+  test("a replayed proof is refused, by the gateway that accepted it and by the other", async () => {
     const headers = signed();
     expect(await call(first, headers)).toEqual({ tenant: "tenant-a" });
     for (const gateway of [first, second]) expect(await call(gateway, headers)).toMatchObject({ refusal: used });
   });
 
-  test("of a proof that is sent many times at once one is let in", async () => {
+  test("a proof that is sent many times at once is accepted once", async () => {
     const headers = signed();
     const gateways = Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? first : second));
     const outcomes = await Promise.all(gateways.map((gateway) => call(gateway, headers)));
@@ -148,7 +148,7 @@ describe.each(wires)("$name", ({ call, target }) => {
     expect(challenge).toMatch(/^DPoP realm="sdk", error="invalid_(dpop_proof|token)"/);
   });
 
-  test("the token as a bearer token is refused, with a proof or without", async () => {
+  test("the token as a bearer token is refused, with a proof and without", async () => {
     for (const headers of [{}, { dpop: signed().dpop }]) {
       const { refusal, challenge } = await call(first, { ...headers, authorization: `Bearer ${token}` });
       expect(refusal?.reason).toBe("proof_of_possession_failed");
@@ -157,7 +157,7 @@ describe.each(wires)("$name", ({ call, target }) => {
   });
 });
 
-test("where nonces are on, a proof carries the newest one, which a refusal hands out", async () => {
+test("with nonces, a proof needs the newest one, which the refusal returns", async () => {
   const file = join(first.dataDir, "nonce.key");
   await writeFile(file, `${"n".repeat(40)}\n`, { mode: 0o600 });
   const gateway = await startGateway({

@@ -174,7 +174,7 @@ test("standard input and output are data alone", async () => {
   expect((await run("open - -", { stdin: sealed.out })).out.equals(plaintext)).toBe(true);
 });
 
-test("progress is shown where a person watches, and taken away again", async () => {
+test("progress is shown on a terminal only, and cleared at the end", async () => {
   const { err } = await run("protect @/plain @/watched --resource-kind note", { isWatched: true });
   expect(err).toContain("protecting: 0 MiB 100 %");
   expect(err.endsWith("\r\u001b[2K")).toBe(true);
@@ -209,7 +209,7 @@ test.each<[number, string, object?]>([
   expect(existsSync(at("new"))).toBe(false);
 });
 
-test("what the service refuses is named with its reason, not as silence", async () => {
+test("a refusal of the service is shown with its reason", async () => {
   const [client] = stack.stack.issuer.clients;
   const other = await startIssuer({ clients: client === undefined ? [] : [client] });
   try {
@@ -221,13 +221,13 @@ test("what the service refuses is named with its reason, not as silence", async 
   }
 });
 
-test("help is what is printed, and no failure", async () => {
+test("help is printed, and exits with 0", async () => {
   const { code, out } = await run("--help");
   expect(code).toBe(0);
   expect(out.toString()).toContain("exit codes:");
 });
 
-test("what is opened stands beside the file that was opened, under whose digest it is registered", async () => {
+test("an opened file has its receipts beside it, under the digest of the artifact", async () => {
   await run("new-key @/named.key --reference local-named");
   const key = "--key-file @/named.key";
   const sealed = await run(`protect @/plain @/named ${key} --resource-kind note --json`);
@@ -306,7 +306,7 @@ const controls = [...Array(0xa0).keys(), 0x61c, 0x200e, 0x200f, 0x2028, 0x2029]
 /** One of each kind: Escape, Return, Delete, CSI of eight bits, a mark and an override of direction, ends of lines. */
 const alone = ["\u001b", "\r", "\u007f", "\u009b", "\u200f", "\u202e", "\u2028"];
 
-test.each(ways)("steers no terminal: %s", async (_, way) => {
+test.each(ways)("cannot control the terminal: %s", async (_, way) => {
   // No command line and no name of a file has a zero in it; a space separates words here.
   for (const hostile of [
     controls.slice(1).join(""),

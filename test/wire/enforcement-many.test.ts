@@ -128,7 +128,7 @@ test("without bulk calls, each step of each item is a single call", async () => 
   expect(statusesOf(await many.protectMany(protecting(3)))).toEqual(["fulfilled", "fulfilled", "fulfilled"]);
 });
 
-test("an item that fails does so alone, with the failure of its single operation", async () => {
+test("an item that fails does so alone, with the error of its single operation", async () => {
   writeFileSync(at("sealed-1"), "here before");
   const items = protecting(6).map((item, i) => ({
     ...item,
@@ -159,7 +159,7 @@ test.each([{ purpose: 42 }, { attributes: { owner: 1 } }, { attributes: ["owner"
   },
 );
 
-test("a call that fails fails its items, which may be retried if it may", async () => {
+test("a call that fails fails its items, and they are retryable if the call is", async () => {
   for (const [code, isRetryable] of [
     [Code.Unavailable, true],
     [Code.Unimplemented, false],
@@ -172,7 +172,7 @@ test("a call that fails fails its items, which may be retried if it may", async 
   expect(files()).toEqual([]);
 });
 
-test("items whose call the service finds too large are sent in smaller ones", async () => {
+test("items whose call is too large for the service are sent in smaller calls", async () => {
   const sizes: number[] = [];
   const bulk = stack.bulk();
   const planProtections: typeof bulk.planProtections = (request, options) => {
@@ -188,7 +188,7 @@ test("items whose call the service finds too large are sent in smaller ones", as
   expect(sizes).toEqual([64, 32, 32]);
 });
 
-test("questions that all stopped waiting make no call", async () => {
+test("questions that were all aborted make no call", async () => {
   const sizes: number[] = [];
   const calls = new SharedCalls<string, string>(async (asked) => {
     sizes.push(asked.length);
@@ -204,7 +204,7 @@ test("questions that all stopped waiting make no call", async () => {
   expect(sizes).toEqual([1]);
 });
 
-test("an item's signal ends its wait and leaves the others", async () => {
+test("an item's signal ends its own wait only", async () => {
   const [first, second] = protecting(2) as [ProtectOptions, ProtectOptions];
   const leaving = new AbortController();
   const bulk = doctored("planKeyAccesses", async (items) => {
@@ -266,7 +266,7 @@ describe.each(["planProtections", "planKeyAccesses", "registerArtifacts", "recor
       expect((await enforcer({ bulk }).protectMany(protecting(3)))[1]).toMatchObject(refused);
     });
 
-    test("the answer has more items than were asked", async () => {
+    test("the answer has too many items", async () => {
       const bulk = doctored(method, async (items) => [...items, ...items.slice(0, 1)]);
       for (const result of await enforcer({ bulk }).protectMany(protecting(2))) expect(result).toMatchObject(refused);
     });
@@ -274,7 +274,7 @@ describe.each(["planProtections", "planKeyAccesses", "registerArtifacts", "recor
 );
 
 test.each(["planProtections", "planKeyAccesses"] as const)(
-  "one decision of %s is not used for two items that ask the same",
+  "one decision of %s is not used for two items with the same question",
   async (method) => {
     let first: Item | undefined;
     const bulk = doctoredItem(method, "cust-0", (item) => {

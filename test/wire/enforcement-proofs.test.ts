@@ -34,7 +34,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("every proof holds, and only as what it is", async () => {
+test("every proof verifies, for its own kind only", async () => {
   for (const { path, kind } of proofs) {
     const { origin, isContentProven, isKeyCommitted } = await verifyArtifact({ artifact: path, kind, logKeys });
     expect(origin !== undefined).toBe(kind === "artifact");
@@ -45,13 +45,13 @@ test("every proof holds, and only as what it is", async () => {
   }
 });
 
-test("no proof holds of which a part is another one's", async () => {
+test("a proof with any part of another proof is refused", async () => {
   const { tried, held } = await trySwaps(proofs, at("swapped"), oneIn, logKeys);
   expect(tried).toBeGreaterThan(50);
   expect(held).toEqual([]);
 });
 
-test("the receipts of an opened file are no proof of an artifact", async () => {
+test("the receipts of an opened file do not prove an artifact", async () => {
   writeFileSync(at("evil.sealed"), randomBytes(1_000));
   copyFileSync(receiptsPathOf(at("opened")), receiptsPathOf(at("evil.sealed")));
   expect(await failureOf(verifyArtifact({ artifact: at("evil.sealed"), logKeys }))).toBe("not_authentic");
@@ -63,7 +63,7 @@ test("the receipts of an opened file are no proof of an artifact", async () => {
 });
 
 /** A rewrap may be made of what came without receipts. */
-test("a rewrap without the receipts of what it was made of says so", async () => {
+test("a rewrap without the receipts of its source is reported", async () => {
   const { previous: _, ...file } = JSON.parse(readFileSync(receiptsPathOf(at("rewrapped")), "utf8"));
   copyFileSync(at("rewrapped"), at("alone"));
   writeFileSync(receiptsPathOf(at("alone")), JSON.stringify(file));
@@ -109,7 +109,7 @@ const dishonest: Readonly<Record<string, (honest: Platform) => Partial<Platform>
   }),
 };
 
-test.each(Object.entries(dishonest))("a producer does not pass with %s", async (name, alter) => {
+test.each(Object.entries(dishonest))("a producer with %s is refused", async (name, alter) => {
   const enforcer = createEnforcer({
     client: { ...stack.platform(), ...alter(stack.platform()) },
     workload: { application: "payroll-export" },
@@ -125,7 +125,7 @@ test.each(Object.entries(dishonest))("a producer does not pass with %s", async (
   if (made !== undefined) expect(await failureOf(verifyArtifact({ artifact: output, logKeys }))).toBe("not_authentic");
 });
 
-test("a name that no receipt has, a file that is too large and a pipe are refused at once", async () => {
+test("a name without a receipt, a file that is too large, and a pipe are refused at once", async () => {
   const path = receiptsPathOf(at("odd"));
   copyFileSync(at("sealed"), at("odd"));
   const file = JSON.parse(readFileSync(receiptsPathOf(at("sealed")), "utf8"));

@@ -67,7 +67,7 @@ describe("a file", () => {
     expect(files().filter((name) => name.endsWith(".partial"))).toEqual([]);
   });
 
-  test("may be asked about by its content, which then may not change meanwhile", async () => {
+  test("is asked about by its content digest, and must then not change", async () => {
     const request = { input: at("plain"), output: at("sealed"), resource, withContentDigest: true };
     const platform = altered({
       planProtection: (question) => {
@@ -81,7 +81,7 @@ describe("a file", () => {
   });
 });
 
-describe("what is not allowed leaves nothing, and evidence", () => {
+describe("a refused operation leaves no file, and records evidence", () => {
   const events: EvidenceEvent[] = [];
   const watched = (calls: Partial<Platform> = {}) =>
     altered({
@@ -193,7 +193,7 @@ describe("what is not allowed leaves nothing, and evidence", () => {
     expect(files()).toEqual([]);
   });
 
-  test("obligations are met before anything is done, and only by what says that it met them", async () => {
+  test("obligations are met before anything is done, and only if their handler confirms it", async () => {
     const demanding = watched(
       doctored((it) => ({ ...it, obligations: [{ id: "tell", parameters: { whom: "owner" } }] })),
     );
@@ -213,7 +213,7 @@ describe("what is not allowed leaves nothing, and evidence", () => {
 describe("evidence that cannot be sent", () => {
   const offline = () => altered({ recordEvidence: noAnswer });
 
-  test("withholds the plaintext, is kept, stops what comes next, and is sent when that is possible", async () => {
+  test("withholds the plaintext, is kept, blocks later operations, and is sent once this is possible", async () => {
     await protectFile();
     expect(await failureOf(openFile({ client: offline() }))).toBe("unavailable");
     expect(files()).not.toContain("opened");
@@ -223,7 +223,7 @@ describe("evidence that cannot be sent", () => {
     expect(spool()).toEqual([]);
   });
 
-  test("may wait as long as is tolerated, and its receipt is added later", async () => {
+  test("may wait for the tolerated time, and its receipt is added later", async () => {
     let nowMs = Date.now();
     const tolerant = { evidenceToleranceMs: 60_000, now: () => nowMs };
     const outcome = await protectFile({ ...tolerant, client: offline() });
@@ -238,7 +238,7 @@ describe("evidence that cannot be sent", () => {
     expect(await verifyArtifact({ artifact: at("sealed"), logKeys })).toMatchObject({ isEvidencePending: false });
   });
 
-  test("is tolerated for as long as a decision says, where that is less", async () => {
+  test("is tolerated for the time of the decision, if that is shorter", async () => {
     let nowMs = Date.now();
     const now = () => nowMs;
     const bounded = altered({
@@ -253,7 +253,7 @@ describe("evidence that cannot be sent", () => {
     expect(await failureOf(openFile({ client: bounded, now }))).toBe("evidence_overdue");
   });
 
-  test("counts as its last complete line says", async () => {
+  test("is counted up to its last complete line", async () => {
     const tolerant = { evidenceToleranceMs: 60_000 };
     await protectFile({ ...tolerant, client: offline() });
     const path = at(join("spool", spool()[0] as string));
@@ -265,14 +265,14 @@ describe("evidence that cannot be sent", () => {
     expect(spool()).toEqual([]);
   });
 
-  test("a file in the spool that cannot be read stops everything", async () => {
+  test("blocks all operations if a file of the spool cannot be read", async () => {
     await protectFile();
     writeFileSync(join(at("spool"), `${"0".repeat(8)}-0000-4000-8000-${"0".repeat(12)}.json`), "{");
     expect(await failureOf(openFile())).toBe("evidence_overdue");
   });
 });
 
-test("where decisions read registered facts, a label that is left out is still there, and other principals may not", async () => {
+test("if decisions read registered facts, a label left out still counts, and other principals are refused", async () => {
   const client = stack.platform("payroll-c");
   await protectFile({ client }, ["restricted"]);
   expect(await failureOf(openFile({ client }))).toBe("not_permitted");
@@ -298,7 +298,7 @@ const others: Readonly<Record<string, object>> = {
 };
 
 describe("an intermediary with a token of the tenant", () => {
-  test.each(Object.entries(others))("does not answer with its own receipts for %s", async (_, other) => {
+  test.each(Object.entries(others))("cannot answer with its own receipts for %s", async (_, other) => {
     const logKeys = [await stack.logKey()];
     const own = stack.platform();
     const calls: readonly Partial<Platform>[] = [
@@ -325,7 +325,7 @@ describe("an intermediary with a token of the tenant", () => {
     }
   });
 
-  test("does not answer with a decision of an hour ago, or for a workload that is another", async () => {
+  test("cannot replay a decision of an hour ago, or one for another workload", async () => {
     const logKeys = [await stack.logKey()];
     const now = () => Date.now() + 3_600_000;
     expect(await failureOf(protectFile({ logKeys, now }))).toBe("unavailable");
@@ -336,7 +336,7 @@ describe("an intermediary with a token of the tenant", () => {
     await protectFile({ logKeys, caller: ownCaller });
   });
 
-  test("does not change what is to be done", async () => {
+  test("cannot change the instructions of an answer", async () => {
     const logKeys = [await stack.logKey()];
     const own = stack.platform();
     for (const plan of [
@@ -364,14 +364,14 @@ describe("an intermediary with a token of the tenant", () => {
 });
 
 describe("key files", () => {
-  test("are made once, for their owner alone, and read", async () => {
+  test("are created once, readable by their owner only, and read", async () => {
     await createKeyFile(at("key"), "local-file-key");
     expect(statSync(at("key")).mode & 0o777).toBe(0o600);
     expect(await failureOf(createKeyFile(at("key")))).toBe("exists");
     expect((await keyFile(at("key"))).reference).toBe("local-file-key");
   });
 
-  test("that others may read, or that hold no key, are refused", async () => {
+  test("that others can read, or that hold no key, are refused", async () => {
     await createKeyFile(at("key"));
     chmodSync(at("key"), 0o640);
     expect(await failureOf(keyFile(at("key")))).toBe("invalid");
@@ -411,7 +411,7 @@ test("a signature does not verify with other data, another key or the receipts o
   expect(await failureOf(verify())).toBe("not_authentic");
 });
 
-test("whatever is sealed opens and verifies", async () => {
+test("everything sealed opens and verifies", async () => {
   const logKeys = [await stack.logKey()];
   writeFileSync(at("plain"), "text");
   const subject = enforcer({ keys: [key, otherKey, signer], logKeys });

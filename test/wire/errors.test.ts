@@ -143,7 +143,7 @@ function expectDiscretion(answer: string, bearer: string): void {
 describe.each([
   ["the JSON routes", onRest, true],
   ["gRPC", onGrpc, false],
-] as const)("on %s", (_protocol, call, isRest) => {
+] as const)("over %s", (_protocol, call, isRest) => {
   const status = (http: number) => (isRest ? http : 200);
 
   test.each<[string, () => Faults, string]>([
@@ -192,7 +192,7 @@ describe.each([
     }
   });
 
-  test("what is wrong with the headers is refused first, in one order", async () => {
+  test("faults of the headers are reported first, in a fixed order", async () => {
     // Everything is wrong; each step puts one thing right.
     const members = { workload: { application: "" } };
     const headers = { "x-svc-tenant-id": "tenant-b" };
@@ -203,7 +203,7 @@ describe.each([
     expect(await call({ members })).toMatchObject({ reason: "invalid_request" });
   });
 
-  test("a good request id is echoed, a bad one replaced", async () => {
+  test("a valid request id is echoed, an invalid one is replaced", async () => {
     const refused = (id: string) => call({ token: undefined, headers: { "x-request-id": id } });
     expect(await refused("A.b_c-1")).toMatchObject({ requestId: "A.b_c-1" });
     expect(await refused("x".repeat(128))).toMatchObject({ requestId: "x".repeat(128) });
@@ -216,7 +216,7 @@ describe("bodies", () => {
   const authorized = () => [`Authorization: Bearer ${token}`];
   const post = `POST ${plan.restPath}`;
 
-  test("413 before the body where its length says so, while reading where it does not", async () => {
+  test("413 before the body if its length says so, otherwise while it is read", async () => {
     const declared = h1Request(post, [...authorized(), "Content-Type: application/json", "Content-Length: 4097"]);
     expect(refusedOnRest(await h1Exchange(gateway.url, declared))).toMatchObject({ status: 413 });
     const chunked = [...authorized(), "Content-Type: application/json", "Transfer-Encoding: chunked"];
@@ -230,13 +230,13 @@ describe("bodies", () => {
     "Application/JSON",
     'application/json;charset="UTF-8"',
     "application/json ; charset=utf-8",
-  ])("%s is fine", async (type) => {
+  ])("%s is accepted", async (type) => {
     const body = JSON.stringify(good);
     const headers = [...authorized(), `Content-Type: ${type}`, `Content-Length: ${Buffer.byteLength(body)}`];
     expect(await h1Exchange(gateway.url, h1Request(post, headers, body))).toMatchObject({ status: 200 });
   });
 
-  test("type before size before content", async () => {
+  test("content type is checked before size, and size before content", async () => {
     const wrongType = h1Request(post, [...authorized(), "Content-Type: text/plain", "Content-Length: 99999"]);
     expect(refusedOnRest(await h1Exchange(gateway.url, wrongType))).toMatchObject({ status: 415 });
     const compressed = ["Content-Type: application/json", "Content-Encoding: gzip", "Content-Length: 2"];
@@ -252,7 +252,7 @@ describe("bodies", () => {
     expect(refusedOnGrpc(await grpcCall({ unfinished: true }, "x"))).toMatchObject({ reason: "invalid_token" });
   });
 
-  test("a caller that waits for 100 Continue gets a refusal instead, or may go on", async () => {
+  test("a caller that waits for 100 Continue gets a refusal, or may continue", async () => {
     const expecting = ["Content-Type: application/json", "Content-Length: 2", "Expect: 100-continue"];
     expect(refusedOnRest(await h1Exchange(gateway.url, h1Request(post, expecting)))).toMatchObject({ status: 401 });
     const connection = await h1Connect(gateway.url);
@@ -272,7 +272,7 @@ describe("bodies", () => {
     );
   });
 
-  test("a GET takes no body", async () => {
+  test("a GET with a body is refused", async () => {
     const headers = [...authorized(), "Content-Type: application/json", "Content-Length: 2"];
     const answer = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers, "{}"));
     expect(refusedOnRest(answer)).toMatchObject({ status: 400, reason: "invalid_request" });
@@ -328,7 +328,7 @@ describe("routes", () => {
   });
 });
 
-describe("what costs the service more than its caller", () => {
+describe("requests that would cost the service more than their caller", () => {
   test.each(["/", "application/json, text/plain", "application/json,"])(
     "a content type of %j is refused after route, method and credentials",
     async (type) => {

@@ -36,7 +36,7 @@ afterAll(async () => {
 const failures = ({ lines }: RunningService) => lines.filter((line) => /"level":"(error|fatal)"/.test(line));
 const isServed = async (url: string, path: string) => (await h1Exchange(url, h1Request(`GET ${path}`, [])))?.status;
 
-describe("whatever a caller does", () => {
+describe("any caller", () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await start();
@@ -47,7 +47,7 @@ describe("whatever a caller does", () => {
     expect(failures(service)).toEqual([]);
   });
 
-  test("a caller over HTTP/2 who leaves while it waits to be told to go on is told nothing", async () => {
+  test("an HTTP/2 caller that disconnects while it waits for 100 Continue gets no answer", async () => {
     const call = {
       ":method": "POST",
       ":scheme": "http",
@@ -91,7 +91,7 @@ describe("whatever a caller does", () => {
     },
   );
 
-  test("HTTP/1.0 is spoken", async () => {
+  test("HTTP/1.0 is served", async () => {
     for (const [url, path] of [
       [service.url, "/v1/sdk/whoami"],
       [service.opsUrl, "/livez"],
@@ -115,7 +115,7 @@ describe("whatever a caller does", () => {
       "bodies that are cut off",
       h1Request("POST /grpc.health.v1.Health/Check", ["Content-Type: application/json", "Content-Length: 9"], "{"),
     ],
-  ])("100 pipelined %s, and gone", async (_name, request) => {
+  ])("100 pipelined %s, then a disconnect", async (_name, request) => {
     for (let round = 0; round < 60; round++) {
       const connection = await h1Connect(service.url);
       connection.write(request.repeat(100));
@@ -147,24 +147,21 @@ describe("whatever a caller does", () => {
     ["first", 0, false],
     ["third", 2, false],
     ["third, two unread", 2, true],
-  ])(
-    "a caller who leaves in the middle of the %s call of its connection is logged once",
-    async (name, calls, unread) => {
-      const idOf = (what: string | number) => `leaves-${name.replaceAll(/\W/g, "-")}-${what}`;
-      const connection = await h1Connect(service.url);
-      for (let call = 0; call < calls; call++) {
-        connection.write(called(idOf(call)));
-        if (!unread) await connection.next();
-      }
-      connection.write(unfinished(idOf("left")));
-      await leave(connection, idOf("left"));
-      // A second line of the first caller would stand before the line of the next one.
-      const next = await h1Connect(service.url);
-      next.write(unfinished(idOf("next")));
-      await leave(next, idOf("next"));
-      expect(linesOf(idOf("left"))).toEqual([expect.stringContaining('"status":499')]);
-    },
-  );
+  ])("a caller that disconnects during the %s call of its connection is logged once", async (name, calls, unread) => {
+    const idOf = (what: string | number) => `leaves-${name.replaceAll(/\W/g, "-")}-${what}`;
+    const connection = await h1Connect(service.url);
+    for (let call = 0; call < calls; call++) {
+      connection.write(called(idOf(call)));
+      if (!unread) await connection.next();
+    }
+    connection.write(unfinished(idOf("left")));
+    await leave(connection, idOf("left"));
+    // A second line of the first caller would stand before the line of the next one.
+    const next = await h1Connect(service.url);
+    next.write(unfinished(idOf("next")));
+    await leave(next, idOf("next"));
+    expect(linesOf(idOf("left"))).toEqual([expect.stringContaining('"status":499')]);
+  });
 
   test.each([
     ["before it says anything", ""],
@@ -203,7 +200,7 @@ describe("over TLS", () => {
     return socket;
   }
 
-  test("odd versions are refused as well", async () => {
+  test("unknown versions are refused as well", async () => {
     for (let round = 0; round < 3; round++) {
       const socket = await connected("http/1.1");
       socket.write("GET /% HTTP/2.0\r\n\r\n");
@@ -215,7 +212,7 @@ describe("over TLS", () => {
 
   const types = ["application/grpc", "application/grpc-web", "application/proto", "application/connect+proto"];
   const codes = Array.from({ length: 14 }, (_, code) => code);
-  test.each(codes)("a peer with open streams leaves with error %i in the same read", async (code) => {
+  test.each(codes)("a peer with open streams may send GOAWAY with error %i in the same read", async (code) => {
     const path = "/platform.sdk.v1.DiscoveryService/WhoAmI";
     const call = { ":method": "POST", ":scheme": "https", ":path": path, ":authority": "localhost", te: "trailers" };
     const headers = (type: string, streamId: number) =>
@@ -235,7 +232,7 @@ describe("over TLS", () => {
   });
 });
 
-test("while the service drains, answers over HTTP/1.1 say that their connection closes", async () => {
+test("during shutdown, HTTP/1.1 answers close their connection", async () => {
   const service = await start();
   const [single, pair, early] = await Promise.all([
     h1Connect(service.url),
@@ -286,7 +283,7 @@ test("while the service drains, answers over HTTP/1.1 say that their connection 
   expect(await service.ended).toEqual({ code: 0, signal: null });
 });
 
-test("callers that keep their connections lose no call when the service stops", async () => {
+test("callers with persistent connections lose no call when the service stops", async () => {
   const service = await start();
   const request = h1Request("GET /v1/sdk/whoami", []);
   const connections = await Promise.all(Array.from({ length: 32 }, () => h1Connect(service.url)));
@@ -307,7 +304,7 @@ test("callers that keep their connections lose no call when the service stops", 
   expect(await service.ended).toEqual({ code: 0, signal: null });
 });
 
-describe("a defect", () => {
+describe("an exception", () => {
   const defects = new URL("../fixtures/defects.ts", import.meta.url);
   let service: RunningService;
   beforeAll(async () => {
@@ -324,7 +321,7 @@ describe("a defect", () => {
     "a listener of the end",
     "an error without a listener",
   ])("%s", (name) => {
-    test.each(["url", "opsUrl"] as const)("in HTTP/1.1 ends its connection and no other (%s)", async (listener) => {
+    test.each(["url", "opsUrl"] as const)("in HTTP/1.1 ends its own connection only (%s)", async (listener) => {
       const before = connectionsEnded();
       const path = listener === "url" ? "/v1/sdk/whoami" : "/livez";
       const [guilty, other] = await Promise.all([h1Connect(service[listener]), h1Connect(service[listener])]);
@@ -336,7 +333,7 @@ describe("a defect", () => {
       await expect.poll(connectionsEnded).toBe(before + 1);
     });
 
-    test("in HTTP/2 ends its connection and no other", async () => {
+    test("in HTTP/2 ends its own connection only", async () => {
       const before = connectionsEnded();
       const [guilty, other] = await Promise.all([h2Connect(service.url), h2Connect(service.url)]);
       const gone = new Promise((resolve) => guilty.once("close", resolve));
@@ -348,7 +345,7 @@ describe("a defect", () => {
     });
   });
 
-  test("of a library that listens for errors no longer when one comes ends nothing but its exchange", async () => {
+  test("of a library that no longer listens for errors ends its own exchange only", async () => {
     const before = failures(service).length;
     const watches = () => service.lines.filter((line) => line.includes('"rpc":"Health/Watch"')).length;
     const known = watches();
@@ -365,7 +362,7 @@ describe("a defect", () => {
     expect(failures(service)).toHaveLength(before);
   });
 
-  test("that rejects a call's promise without a handler, later and in shared work, ends no connection", async () => {
+  test("as an unhandled rejection in a call, later or in shared work, ends no connection", async () => {
     const connection = await h1Connect(service.url);
     connection.write(h1Request("GET /v1/sdk/whoami", ["X-Defect: a refusal that no caller awaits"]));
     expect((await connection.next())?.status).toBe(401);

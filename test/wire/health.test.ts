@@ -41,7 +41,7 @@ describe("Check", () => {
     await expect(health.check({ service: "platform.sdk.v1.SessionService" })).rejects.toMatchObject({ code: 5 });
   });
 
-  test("answers the client that the protocol's own package carries", async () => {
+  test("answers the client of the protocol's own package", async () => {
     const HealthClient = makeGenericClientConstructor(healthDefinition, "Health");
     const client = new HealthClient(new URL(gateway.url).host, credentials.createInsecure());
     onTestFinished(() => client.close());
@@ -66,7 +66,7 @@ describe("Check", () => {
     ]);
   });
 
-  test("refuses a message that is no protobuf, and one that is too large, in the words of any other refusal", async () => {
+  test("refuses a message that is no protobuf, or too large, with the usual errors", async () => {
     const send = (body: Uint8Array) =>
       fetch(`${gateway.url}/grpc.health.v1.Health/Check`, {
         method: "POST",
@@ -83,7 +83,7 @@ describe("Check", () => {
 });
 
 describe("Watch", () => {
-  test("tells the state at once, follows the issuer's keys, and ends with the service", async () => {
+  test("sends the state at once, follows the issuer's keys, and ends with the service", async () => {
     const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
     onTestFinished(() => issuer.stop());
     issuer.answer = (_path, response) => response.writeHead(503).end();
@@ -102,7 +102,7 @@ describe("Watch", () => {
     await watched.issuer.stop();
   });
 
-  test("refuses a message that is no protobuf in the words of any other refusal", async () => {
+  test("refuses a message that is no protobuf with the usual error", async () => {
     const client = new GrpcClient(new URL(gateway.url).host, credentials.createInsecure());
     onTestFinished(() => client.close());
     const raw = (bytes: Uint8Array) => Buffer.from(bytes);
@@ -112,7 +112,7 @@ describe("Watch", () => {
     expect(error.metadata.get("grpc-status-details-bin")).toHaveLength(1);
   });
 
-  test("answers SERVICE_UNKNOWN for a name that is not known, and goes on", async () => {
+  test("answers SERVICE_UNKNOWN for an unknown name, and continues", async () => {
     const abort = new AbortController();
     const stream = healthOf(gateway.url).watch({ service: "nobody" }, { signal: abort.signal });
     const iterator = stream[Symbol.asyncIterator]();

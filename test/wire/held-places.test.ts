@@ -83,7 +83,7 @@ async function unreadStreams(count: number, path: string, method: string, body?:
   return counted;
 }
 
-describe("tokens that were never shown before are served beside", () => {
+describe("new tokens are served beside", () => {
   const served = Array.from({ length: 33 }, () => 200);
 
   test.each(["/", "/v1/sdk/whoami", "/nothing/here"])("streams with a window of 0 on %s", async (path) => {
@@ -125,7 +125,7 @@ describe("tokens that were never shown before are served beside", () => {
   });
 });
 
-test("one address has a bounded number of answers that it does not read, and no other address loses one for it", async () => {
+test("one address has a bounded number of unread answers, and no other address loses one for it", async () => {
   const others = await unreadStreams(10, "/v1/sdk/whoami", "GET", undefined, "127.0.8.1");
   const own: { readonly resets: number }[] = [];
   for (let i = 0; i < 3; i++) own.push(await unreadStreams(100, "/v1/sdk/whoami", "GET", undefined, "127.0.8.2"));
@@ -143,7 +143,7 @@ describe("a path has one spelling", () => {
     ["percent-encoded", () => "/v1/sdk/%77ho%61mi"],
     ["in absolute form", () => `http://${origin()}/v1/sdk/whoami`],
     ["in both", () => `HTTP://${origin()}/v1/%73dk/whoami?a=%2561`],
-  ])("%s it is the route everywhere", async (_name, target) => {
+  ])("%s it is the same route on all protocols", async (_name, target) => {
     const id = `spelt-${minted}`;
     const answer = await h1Exchange(gateway.url, h1Request(`GET ${target()}`, [bearer(), `X-Request-Id: ${id}`]));
     expect(answer?.status).toBe(200);
@@ -162,11 +162,11 @@ describe("a path has one spelling", () => {
     ["no authority", "http:///v1/sdk/whoami", 400],
     ["half an authority", "http://[::1/v1/sdk/whoami", 400],
     ["user information", "http://a@localhost/v1/sdk/whoami", 400],
-  ])("with %s it is none", async (_name, target, status) => {
+  ])("with %s it is no route", async (_name, target, status) => {
     expect(await h1Exchange(gateway.url, h1Request(`GET ${target}`, [bearer()]))).toMatchObject({ status });
   });
 
-  test("and says by itself for whom it is, whatever Host says", async () => {
+  test("the path alone decides the route, whatever Host says", async () => {
     const wrong = `GET http://localhost/v1/sdk/whoami HTTP/1.1\r\nHost: not a host\r\n${bearer()}\r\n\r\n`;
     expect(await h1Exchange(gateway.url, wrong)).toMatchObject({ status: 200 });
     const two = `GET http://localhost/v1/sdk/whoami HTTP/1.1\r\nHost: a\r\nHost: b\r\n${bearer()}\r\n\r\n`;
@@ -174,7 +174,7 @@ describe("a path has one spelling", () => {
   });
 });
 
-test("clients that vanish in the middle of a body leave no place taken", async () => {
+test("clients that vanish during a body leave no place taken", async () => {
   const token = freshToken("tenant-a");
   const { route, body } = sampleCalls().find((sample) => sample.route.endsWith("/evidence")) ?? { route: "", body: {} };
   const text = JSON.stringify(body);

@@ -109,7 +109,7 @@ describe("JSON", () => {
     expect(connect?.status).toBe(400);
   });
 
-  test("any text at all is answered", async () => {
+  test("any text is answered", async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.json(), fc.string(), fc.uint8Array({ maxLength: 64 })), async (body) => {
         expect((await onRest(body))?.status).toBe(400);
@@ -128,14 +128,14 @@ describe("bodies", () => {
     return connection;
   }
 
-  test("a body that ends early has no answer", async () => {
+  test("a body that ends early gets no answer", async () => {
     const connection = await posting("Content-Length: 1000");
     connection.write('{"operation"');
     connection.end();
     await connection.closed;
   });
 
-  test("a body that never ends is refused, and its sender cut off", { timeout: 15_000 }, async () => {
+  test("a body that never ends is refused, and its connection closed", { timeout: 15_000 }, async () => {
     const connection = await posting("Transfer-Encoding: chunked");
     const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
     const sending = setInterval(() => connection.write(chunk), 1);
@@ -152,7 +152,7 @@ describe("bodies", () => {
     connection.destroy();
   });
 
-  test("a body longer than it says is no second request", async () => {
+  test("bytes after a body's declared length are no second request", async () => {
     const body = JSON.stringify(planBody);
     const connection = await posting(`Content-Length: ${body.length}`);
     connection.write(`${body}${body}`);
@@ -220,7 +220,7 @@ describe("protobuf", () => {
     expect((await onRest(message, "application/proto", plan.rpcPath))?.status).toBe(400);
   });
 
-  test("any bytes at all are answered, over gRPC, gRPC-Web and Connect", async () => {
+  test("any bytes are answered, over gRPC, gRPC-Web and Connect", async () => {
     const session = await h2Connect(service.url);
     const mutated = fc
       .tuple(fc.nat(planBytes.length - 1), fc.nat(255))
@@ -298,7 +298,7 @@ describe("HTTP/1.1", () => {
     ["a chunk longer than it says", [chunked], `1\r\n{}\r\n${lastChunk}`],
     ["a chunk ended by a line feed", [chunked], "2\n{}\n0\n\n"],
     ["endless chunk extensions", [chunked], `1;${"a".repeat(100_000)}\r\n`],
-  ])("%s ends the connection, and smuggles nothing", async (_name, headers, body = "") => {
+  ])("%s ends the connection, and smuggles no request", async (_name, headers, body = "") => {
     await expectEnd(h1Request(`POST ${plan.restPath}`, [authorization(), json, ...headers], `${body}${smuggled()}`));
   });
 
@@ -428,7 +428,7 @@ describe("HTTP/2", () => {
         Buffer.concat([headers(2 * i + 1), h2Frame(3, 0, 2 * i + 1, Buffer.from([0, 0, 0, 8]))]),
       ),
     ],
-  ])("%s are survived", async (_name, bytes) => {
+  ])("%s do not stop the service", async (_name, bytes) => {
     const connection = await raw(bytes);
     // Served once all of that is read: another caller, and then this one's own end.
     expect((await rest(`${service.url}/v1/sdk/whoami`, { token })).status).toBe(200);
@@ -436,7 +436,7 @@ describe("HTTP/2", () => {
     await connection.closed;
   });
 
-  test("a caller that overruns the window of a stream while it is answered is no failure of the service", async () => {
+  test("a caller that overruns a stream's window during its answer is no failure of the service", async () => {
     const [, ...rest] = h2RequestHeaders("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
     const post = [Buffer.from([0x83, ...rest]), h2Field("content-type", "application/grpc"), h2Field("te", "trailers")];
     const questions = Buffer.concat(Array(2_000).fill(frame(Buffer.from([0x3a, 0]))));
@@ -447,7 +447,7 @@ describe("HTTP/2", () => {
     await connection.closed;
   });
 
-  test("more streams than allowed are served in turn", async () => {
+  test("streams beyond the limit are served in turn", async () => {
     const session = await h2Connect(service.url);
     const headers = { "content-type": "application/grpc", authorization: `Bearer ${token}` };
     const path = "/platform.sdk.v1.DiscoveryService/WhoAmI";
@@ -473,13 +473,13 @@ describe("HTTP/2", () => {
   });
 });
 
-describe("in the end", () => {
-  test("callers that say too little are cut off", { timeout: 30_000 }, async () => {
+describe("after all of it", () => {
+  test("callers that send too slowly are disconnected", { timeout: 30_000 }, async () => {
     expect(refusedWith(await reluctant.slowHeaders.next())).toMatchObject({ status: 408, reason: "request_timeout" });
     await Promise.all([reluctant.silent.closed, reluctant.slowHeaders.closed, reluctant.partialPreface.closed]);
   });
 
-  test("large bodies over the limit cost nothing that stays", async () => {
+  test("large bodies over the limit leave no memory taken", async () => {
     for (let i = 0; i < 20; i++) {
       expect((await onRest(Buffer.alloc(maxBodyBytes + 1, " ")))?.status).toBe(413);
       const { trailers } = await onH2({ body: frame(Buffer.alloc(maxBodyBytes * 2)) });
@@ -487,7 +487,7 @@ describe("in the end", () => {
     }
   });
 
-  test("memory is what it was", async () => {
+  test("memory is back to its level", async () => {
     process.stdout.write(`resident: ${baselineBytes >> 20} MiB at first, ${service.residentBytes() >> 20} MiB now\n`);
     await expect.poll(() => service.residentBytes() - baselineBytes, { timeout: 10_000 }).toBeLessThan(192 * mebibyte);
   });

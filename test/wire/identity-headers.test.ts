@@ -72,7 +72,7 @@ describe("trusted_headers", () => {
   });
   afterAll(() => edge.stop());
 
-  test("the caller is whom the ingress names, and discovery says how", async () => {
+  test("the caller is the one that the ingress names, and discovery says how", async () => {
     const { body } = await rest(`${edge.gateway.url}/v1/sdk/capabilities`, { headers: Object.fromEntries(good) });
     expect(body).toMatchObject({
       auth_mode: "trusted_headers",
@@ -106,7 +106,7 @@ describe("trusted_headers", () => {
     expect(await reasonFor(edge, lines)).toBe(reason);
   });
 
-  test("identity in the trailers is none", async () => {
+  test("identity in trailers is ignored", async () => {
     const { trailers } = await h2Call(edge.session, {
       path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
       headers: { "content-type": "application/grpc" },
@@ -119,7 +119,7 @@ describe("trusted_headers", () => {
     expect((await h1Exchange(edge.gateway.url, head + body))?.text).toContain("missing_token");
   });
 
-  test("nothing is remembered of the connection's earlier calls", async () => {
+  test("no identity of an earlier call on the connection is remembered", async () => {
     const call = async (lines: Lines) => {
       const { trailers } = await h2Call(edge.session, {
         path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
@@ -175,14 +175,14 @@ describe("bearer_token_or_trusted_headers", () => {
     expect(JSON.parse(answer?.text ?? "").error.reason).toBe(reason);
   });
 
-  test("the token's caller is the caller where both are there", async () => {
+  test("the token decides the caller if both are present", async () => {
     const headers = Object.fromEntries(replaced("x-svc-user-id", "somebody-else"));
     const { body } = await rest(`${edge.gateway.url}/v1/sdk/whoami`, { token, headers });
     expect(body.caller).toMatchObject({ principal_id: "payroll-service", auth_source: "bearer_token" });
   });
 });
 
-describe("from an address that is not the ingress'", () => {
+describe("from an address that is not the ingress", () => {
   let edge: Edge;
   beforeAll(async () => {
     edge = await startEdge({ SVC_AUTH_MODE: "trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.2" });

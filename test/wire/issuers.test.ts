@@ -56,7 +56,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("one that is down from the start is named, and the service is ready for the others' tenants", async () => {
+test("an issuer that is down at the start is named, and the service is ready for the other tenants", async () => {
   await issuers[1].stop();
   gateway = await startGateway({ env: { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file } });
   await expect.poll(check, { timeout: 10_000 }).toEqual({
@@ -69,7 +69,7 @@ test("one that is down from the start is named, and the service is ready for the
   expect([await statusOf(tokenOf(0)), await statusOf(tokenOf(1)), await statusOf(tokenOf(2))]).toEqual([200, 503, 200]);
 });
 
-test("a caller sees its own issuer and no other", async () => {
+test("a caller sees its own issuer only", async () => {
   write(3, { audience: "api://svc-platform-api" });
   await start();
   for (const index of [0, 1, 2] as const) {
@@ -97,13 +97,13 @@ test("a token for another issuer's tenant is refused, and the log and the metric
   for (const { url } of issuers) expect(metrics).toContain(`svc_issuer_key_fetches_total{issuer="${url}",result="ok"}`);
 });
 
-describe("the file", () => {
+describe("the issuers file", () => {
   const statuses = async (token: string) => {
     const all = await Promise.all(Array.from({ length: 12 }, () => statusOf(token)));
     return [...new Set(all)];
   };
 
-  test("counts as it is: who is gone is refused at once, who is new is let in, and what is wrong is not taken", async () => {
+  test("is reloaded: a removed issuer is refused at once, a new one accepted, and a bad file ignored", async () => {
     write(2);
     await start();
     const tokens = [tokenOf(0), tokenOf(1), tokenOf(2)] as const;
@@ -156,7 +156,7 @@ describe("an issuer beside the others", () => {
   afterEach(() => stop());
   const metrics = async () => (await fetch(`${gateway.opsUrl}/metrics`)).text();
 
-  test("is asked about its opaque tokens", async () => {
+  test("introspects its opaque tokens", async () => {
     const secret = join(folder, "secret");
     writeFileSync(secret, "a secret of the test", { mode: 0o600 });
     const issuer = `${base}/umbrella`;

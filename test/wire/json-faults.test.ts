@@ -38,7 +38,7 @@ test.each([
   [5, "labels[0]: must be a string (and 4 more problems)"],
   // As many are answered, and looking ends with them.
   [60, "labels[0]: must be a string (and at least 31 more problems)"],
-])("of %i faults the message names the first, and counts the other problems", async (count, message) => {
+])("of %i faults, the message names the first and counts the others", async (count, message) => {
   const labels = Array.from({ length: count }, () => 1);
   const body = { operation: "protect", workload: { application: "a" }, resource: { kind: "k" }, labels };
   const answer = await rest(`${gateway.url}/v1/sdk/protection-plan`, { token, body });
@@ -83,7 +83,7 @@ describe("the JSON routes name every fault, in the order of the body", () => {
     expect(await onRest(body)).toEqual(expected);
   });
 
-  test("so many items that reading them would keep others waiting are refused for their number", async () => {
+  test("more items than one turn may read are refused by their number", async () => {
     const body = `{"labels":[${"1,".repeat(1_000_000)}1]}`;
     expect(await onRest(body, "artifact-register")).toEqual([["labels", "repeated.max_items"]]);
     expect(await onRest("[".repeat(1_000_000), "artifact-register")).toEqual([["", "json.max_items"]]);
@@ -109,14 +109,14 @@ describe("canonical JSON is refused with the same details", () => {
     expect(await onConnect(gzipSync(faulty), { "content-encoding": "gzip" })).toEqual(expected);
   });
 
-  test("a member given twice, and what is no JSON", async () => {
+  test("refuses a duplicate member, and text that is no JSON", async () => {
     const twice = '{"operation":1,"workload":{"application":"a"},"resource":{"kind":"k"},"purpose":"a","purpose":"b"}';
     expect(await onConnect(twice)).toEqual([["purpose", "json.duplicate_member"]]);
     expect(await onConnect("{")).toEqual([["", "json.syntax"]]);
     expect(await onConnect(Buffer.from('{"purpose":"\xff"}', "latin1"))).toEqual([["", "json.utf8"]]);
   });
 
-  test("in the query of a GET", async () => {
+  test("reports faults in the query of a GET", async () => {
     const query = new URLSearchParams({ encoding: "json", message: '{"token":"x"}' });
     const url = `${gateway.url}/platform.sdk.v1.DiscoveryService/WhoAmI?${query}`;
     const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
@@ -128,7 +128,7 @@ describe("canonical JSON is refused with the same details", () => {
     ]);
   });
 
-  test.each(["json", "proto"])("in the query of a GET that is not base64, %s", async (encoding) => {
+  test.each(["json", "proto"])("refuses the query of a GET that is not base64, %s", async (encoding) => {
     const query = new URLSearchParams({ encoding, base64: "1", message: "!!!" });
     const url = `${gateway.url}/platform.sdk.v1.DiscoveryService/WhoAmI?${query}`;
     const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });

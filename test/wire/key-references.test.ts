@@ -40,7 +40,7 @@ describe.each(["/v1/sdk/key-access-plan", "/v1/sdk/artifact-register"])("%s", (r
       ]);
   });
 
-  test("a canonical one is read", async () => {
+  test("a canonical reference is read", async () => {
     for (const client of clients)
       expect([client.name, await ask(client, "kms://tenant-a/k")]).toHaveProperty("1.answer");
   });

@@ -59,7 +59,7 @@ function attributesIn(answer: unknown): readonly string[] {
   return Object.keys((record?.outcome.caller_attributes ?? {}) as object);
 }
 
-describe("what a gateway answers", () => {
+describe("a gateway's receipts", () => {
   let gateway: Gateway;
   let policies: string;
   beforeAll(async () => {
@@ -95,7 +95,7 @@ caller_attributes:
     evidence: { ...described, event_type: "deny", occurred_at: "2026-01-02T00:00:00Z" },
   };
 
-  test("is as the schema says, whole and brief, with all options and with none", async () => {
+  test("match the schema, full and brief, with all options and with none", async () => {
     const token = await gateway.token();
     const kinds = new Set<string>();
     let decisionId: string | undefined;
@@ -119,7 +119,7 @@ caller_attributes:
   });
 });
 
-test("receipts of whole calls are as the schema says", () => {
+test("receipts of whole calls match the schema", () => {
   const held = vectors.ranges.filter((vector) => !("refused" in vector));
   for (const { answer } of held) {
     expect(problemsOf("rangeReceipt", answer.receipt)).toEqual([]);
@@ -157,7 +157,7 @@ function described() {
   return { workload: { application: "a" }, labels: [], attributes: {} };
 }
 
-test("what an operator's commands record is as the schema says", () => {
+test("records of operator commands match the schema", () => {
   const log = operatedLog();
   const kinds = [0, 1, 3, 4, 5, 6, 7, 8].map((leaf) => kindOfFitting(log.receipt(leaf)));
   expect(kinds).toEqual([
@@ -172,7 +172,7 @@ test("what an operator's commands record is as the schema says", () => {
   ]);
 });
 
-test("lines of packs are as the schema says, and so is every pack that is accepted", async () => {
+test("lines of packs match the schema, as does every accepted pack", async () => {
   // A rotation that is shown would ask for the new key too.
   const log = operatedLog({ rotates: false });
   for (let count = 0; count < 9; count++) log.append(decision(count % 2 === 0));
@@ -213,6 +213,6 @@ test.each([
   ["selection", {}],
   ["leaf", { v: 2 }],
   ["receipt", { record_id: "x" }],
-])("%s: %j is none", (name, value) => {
+])("%s: %j does not match", (name, value) => {
   expect(problemsOf(name, value)).not.toEqual([]);
 });

@@ -34,7 +34,7 @@ test("the list names the log as receipts do", () => {
   expect(log.origin.endsWith(`/${log.name}`)).toBe(true);
 });
 
-test("the checkpoint is signed by the published key, and holds what was answered", async () => {
+test("the checkpoint is signed by the published key, and covers the answered records", async () => {
   const response = await get(`${log.name}/checkpoint`);
   expect(response.headers.get("content-type")).toBe("text/plain; charset=utf-8");
   expect(response.headers.get("cache-control")).toBe("no-store");
@@ -74,13 +74,13 @@ test.each([
   "consistency?from=1&to=7",
   "consistency?from=3&to=2",
   "nothing",
-])("%s is a real 404", async (path) => {
+])("%s is answered with 404", async (path) => {
   const response = await get(`${log.name}/${path}`);
   expect(response.status).toBe(404);
   expect(await response.json()).toMatchObject({ status: "error", error: { reason: "no_route" } });
 });
 
-test("logs are only read: another method is refused with those that there are, and what is no route has none", async () => {
+test("logs are read-only: another method gets the allowed ones, and an unknown path none", async () => {
   const paths = ["checkpoint", "tile/0/000.p/6", "tile/entries/000.p/6", "consistency?from=1&to=2", "search"];
   for (const path of ["/ledger", ...paths.map((each) => `/ledger/${log.name}/${each}`)])
     for (const method of ["POST", "DELETE", "OPTIONS", "PROPFIND"]) {
@@ -97,11 +97,11 @@ test("logs are only read: another method is refused with those that there are, a
   }
 });
 
-test.each(["0".repeat(32), "x", "..", "%00", join("a", "b")])("a log named %j is not there", async (name) => {
+test.each(["0".repeat(32), "x", "..", "%00", join("a", "b")])("a log named %j is not found", async (name) => {
   expect((await get(`${name}/checkpoint`)).status).toBe(404);
 });
 
-test("any two receipts are shown to be of one log", async () => {
+test("any two receipts are proven to be of one log", async () => {
   const head = (receipt: GivenReceipt | undefined) => {
     const { checkpoint } = parseTlogProof(receipt?.proof ?? "");
     const [, size, root] = checkpoint.split("\n");

@@ -62,7 +62,7 @@ describe("starting", () => {
     expect((await rest(service.url + whoami.restPath, { token: token() })).status).toBe(200);
   });
 
-  test("is refused with wrong, weak and unknown settings, all named at once, no value repeated", async () => {
+  test("is refused with wrong, weak or unknown settings, all named at once, and no value repeated", async () => {
     const service = spawn({
       ...settings,
       SVC_LISTEN: "0.0.0.0:0",
@@ -79,7 +79,7 @@ describe("starting", () => {
     expect(said).not.toContain("secret-value");
   });
 
-  test("the development stack says in one line that a port is taken", async () => {
+  test("the development stack reports a port in use in one line", async () => {
     const holder = net.createServer().listen(0, "127.0.0.1");
     await once(holder, "listening");
     const { port } = holder.address() as net.AddressInfo;
@@ -103,7 +103,7 @@ describe("starting", () => {
     ["SVC_LEDGER_KEY", "a file of something else", (file) => file, /holds no private key/],
     ["SVC_STORE", "a file of something else", (file) => `sqlite:${file}`, /not a database/],
     ["SVC_STORE", "a database that is not there", () => "postgres://u:hunter2@127.0.0.1:1/d", /ECONNREFUSED/],
-  ])("is refused, and %s named, where that is %s", async (name, _, value, message) => {
+  ])("is refused, with %s named, if that is %s", async (name, _, value, message) => {
     const file = join(directory, "note.txt");
     writeFileSync(file, "neither key nor database\n".repeat(50), { mode: 0o600 });
     const service = spawn({ ...settings, [name]: value(file) });
@@ -114,7 +114,7 @@ describe("starting", () => {
     expect(said).not.toMatch(/ {4}at |hunter2/);
   });
 
-  test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])("is refused where the address of %s is taken", async (name) => {
+  test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])("is refused if the address of %s is in use", async (name) => {
     const holder = net.createServer().listen(0, "127.0.0.1");
     await once(holder, "listening");
     const { port } = holder.address() as net.AddressInfo;
@@ -144,7 +144,7 @@ describe("stopping", () => {
     expect(h2.destroyed || h2.closed).toBe(true);
   });
 
-  test("SIGTERM in the middle of calls lets them finish on both kinds of connection, and takes no more", async () => {
+  test("SIGTERM during calls lets them finish on both kinds of connection, and accepts no more", async () => {
     const service = await start();
     const h1 = await h1Connect(service.url);
     const h2 = await h2Connect(service.url);
@@ -176,7 +176,7 @@ describe("stopping", () => {
     database.close();
   });
 
-  test("what does not finish within the grace period is cut off, and the exit code says so", async () => {
+  test("calls that exceed the grace period are cut off, and the exit code says so", async () => {
     const service = await start({ SVC_SHUTDOWN_GRACE_MS: "100" });
     const h1 = await h1Connect(service.url);
     h1.write(h1Request(`POST ${evidence.restPath}`, [...waitingHeaders(), "Content-Length: 9"]));
@@ -231,7 +231,7 @@ describe("over TLS", () => {
   // The certificate is made for tests; what is tested is the protocol that it is presented for.
   const insecure = { rejectUnauthorized: false };
 
-  test("is refused where anybody may write the key, and warned of where others may read it", async () => {
+  test("is refused if any user may write the key, and logs a warning if others may read it", async () => {
     const service = spawn({ ...settings, ...tlsSettings(), SVC_TLS_KEY: ownKey(0o602) });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toMatch(/^SVC_TLS_KEY: is a file of mode 0602/);
@@ -239,7 +239,7 @@ describe("over TLS", () => {
     expect(await readable.line("SVC_TLS_KEY: is a file of mode 0644")).toContain('"level":"warn"');
   });
 
-  test("one port speaks HTTP/2 and HTTP/1.1, as ALPN says, and plain HTTP/1.1 without it", async () => {
+  test("one port speaks HTTP/2 and HTTP/1.1 by ALPN, and HTTP/1.1 without it", async () => {
     const service = await start(tlsSettings());
     const { hostname, port } = new URL(service.url);
     expect(service.url).toMatch(/^https:/);
@@ -277,7 +277,7 @@ describe("over TLS", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  test("a protocol that is not spoken, an old version and plain text are turned away, and nothing else suffers", async () => {
+  test("an unknown protocol, an old version and plain text are refused, and other connections go on", async () => {
     const service = await start(tlsSettings());
     const { hostname, port } = new URL(service.url);
     const attempt = (options: tls.ConnectionOptions) => {

@@ -66,7 +66,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-test("every metric moves, and none stays without a value", { timeout: 150_000 }, async () => {
+test("every metric changes, and each has a value", { timeout: 150_000 }, async () => {
   const route = "/v1/sdk/protection-plan";
   const unfinished: H1Connection[] = [];
 

@@ -64,7 +64,7 @@ async function command(...words: string[]) {
 }
 
 test.each(Object.entries(routes))(
-  "%s obliges who understands it, and denies everybody else, on every protocol",
+  "%s permits callers that understand the obligation, and denies all others, on every protocol",
   async (route, body) => {
     for (const client of clients) {
       const allowed = await call(client, route, { ...body, ...noted, understood_obligations: ["note", "other"] });
@@ -87,7 +87,7 @@ test.each(Object.entries(routes))(
   },
 );
 
-test("a record is what it was where nothing obliges, alerts or is said to be understood", async () => {
+test("a record has no new members if nothing obliges, alerts or is understood", async () => {
   const digests = new Set<string>();
   for (const client of clients) {
     const route = "/v1/sdk/protection-plan";
@@ -100,7 +100,7 @@ test("a record is what it was where nothing obliges, alerts or is said to be und
   expect(digests.size).toBe(1);
 });
 
-test("what was registered goes out where the manifest says so, for an artifact that is known", async () => {
+test("registered values are disclosed only if the manifest says so, for a known artifact", async () => {
   const artifact_digest = `sha256:${"ab".repeat(32)}`;
   const registration = { operation: "protect", artifact_profile: "tdf", artifact_digest, ...about };
   await call(rest(), "/v1/sdk/artifact-register", {
@@ -126,7 +126,7 @@ test("what was registered goes out where the manifest says so, for an artifact t
   });
 });
 
-test("a decision is replayed, explained and found by its alert, and its answer is held to its record", async () => {
+test("a decision with obligations is replayed, explained and found by its alert, and its answer is checked against its record", async () => {
   const route = "/v1/sdk/key-access-plan";
   const answer = await call(rest(), route, { ...routes[route], ...noted, understood_obligations: ["note"] });
   const { decision } = answer;
@@ -159,7 +159,7 @@ test("a decision is replayed, explained and found by its alert, and its answer i
   expect(answerDifferences(answer, { ...record, outcome })).toEqual(["decision.obligations"]);
 });
 
-test("an alert is a line and a count, and neither says what was asked", async () => {
+test("an alert is one log line and one count, without the content of the request", async () => {
   const route = "/v1/sdk/protection-plan";
   const { decision } = await call(rest(), route, { ...routes[route], ...noted, understood_obligations: ["note"] });
   const line = gateway.logged.find((text) => text.includes(decision.decision_id) && text.includes("alert"));

@@ -58,7 +58,7 @@ function* changes(value: Any): Generator<Any> {
 const unsaid = /(^|\.)(context|properties)\b|^artifact_(cid|digest): |^page\.token: |action\.name: action\.known$/;
 
 test.each(routes.map((route) => [route.path, route] as const))(
-  "%s: what is accepted is not refused",
+  "%s: every request that the document allows is accepted",
   async (_, route) => {
     const { path, example, accepts } = route;
     expect(accepts(example)).toBe(true);
@@ -104,7 +104,7 @@ test.each([
   for (const route of routes) if (route.path === path) expect(route.accepts(body)).toBe(false);
 });
 
-test("questions that complete each other are accepted, by the document too", async () => {
+test("questions that complete each other are accepted, and the document allows them", async () => {
   const [subject, action] = [{ type: "user", id: "a" }, { name: "access" }];
   const resource = { type: "record", id: "r" };
   for (const body of [

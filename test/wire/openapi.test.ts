@@ -20,7 +20,7 @@ async function page(path: string, init: RequestInit = {}, from = gateway) {
 const fetchJson = async (path: string): Promise<Any> => JSON.parse((await page(path)).text);
 
 describe("the document", () => {
-  test("is served without credentials, the same in both forms", async () => {
+  test("is served without credentials, equal in both forms", async () => {
     const json = await page("/openapi.json");
     const yaml = await page("/openapi.yaml");
     expect([json.status, json.headers.get("content-type")]).toEqual([200, "application/json"]);
@@ -40,7 +40,7 @@ describe("the document", () => {
     expect(changed.status).toBe(200);
   });
 
-  test("its examples are what the service answers", async () => {
+  test("has examples that are the service's answers", async () => {
     const document = await fetchJson("/openapi.json");
     for (const [path, item] of Object.entries<Any>(document.paths)) {
       const operation = item.get ?? item.post;
@@ -75,7 +75,7 @@ function comparable(answer: Any): Any {
 }
 
 describe("refusals", () => {
-  test("an answer that the document does not have is noticed", () => {
+  test("an answer that the document lacks is detected", () => {
     const headers = new Headers({ "content-type": "application/json", "x-request-id": "r" });
     const whoami = (status: number, body: unknown) => () =>
       expectAnswerInDocument("/v1/sdk/whoami", status, headers, body);
@@ -125,7 +125,7 @@ describe("pages", () => {
 });
 
 describe("settings", () => {
-  test("switched off, explorer and document are not there", async () => {
+  test("if switched off, explorer and document are not served", async () => {
     const other = await startGateway({ env: { SVC_EXPLORER: "off" } });
     try {
       for (const path of ["/openapi.json", "/openapi.yaml", "/explorer", "/explorer/explorer.js"]) {

@@ -166,7 +166,7 @@ async function protectedFile(labels: readonly string[], registered = labels) {
 }
 
 describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
-  test("a permit and a denial come with the ids of their questions, and the action is the key's", async () => {
+  test("permits and denies with the ids of the questions, and the action of the key", async () => {
     const file = await protectedFile(["plain"]);
     const permit = await ask(file.fqns, { wire });
     expect(permit).toMatchObject({ decision: 2, ephemeralResourceId: "rewrap-0", requiredObligations: [] });
@@ -174,7 +174,7 @@ describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
     expect(await ask(file.fqns, other)).toMatchObject({ decision: 1, ephemeralResourceId: "rewrap-0" });
   });
 
-  test("several resources are answered one by one", async () => {
+  test("answers several resources one by one", async () => {
     const [plain, embargoed] = [await protectedFile(["plain"]), await protectedFile(["plain"], ["embargo"])];
     const secret = [attribute("class", "secret")];
     const resources = [plain.fqns, embargoed.fqns, secret].map((fqns, i) => resource(fqns, `rewrap-${i}`));
@@ -189,7 +189,7 @@ describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
     expect(all.allPermitted).toBe(true);
   });
 
-  test("an obligation is named, and holds back the key until the reader can fulfil it", async () => {
+  test("names an obligation, and withholds the key until the reader can fulfil it", async () => {
     const { fqns } = await protectedFile(["draft"]);
     const token = reader({ team: "writers" });
     const name = obligation("drm", "watermark");
@@ -201,7 +201,7 @@ describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
     expect(await ask(fqns, { wire, token, fulfillable })).toMatchObject({ ...denied, decision: 2 });
   });
 
-  test("what cannot be decided is refused", async () => {
+  test("refuses a question that cannot be decided", async () => {
     const fqns = [attribute("label", "plain")];
     const caller = { wire };
     const asked = { ...question(), resource: resource(fqns) };
@@ -252,7 +252,7 @@ test.each([
   ["obligation unmet", ["draft"], [{ decision: 1, ...watermark }]],
   ["obligation met", ["draft"], [{ decision: 2, ...watermark }]],
   ["several", ["plain", "embargoed", "draft"], [{ decision: 2 }, { decision: 1 }, { decision: 1, ...watermark }]],
-] as const)("a real service's request, %s, is answered as it was", async (name, files, decisions) => {
+] as const)("answers the recorded request of a real service, %s", async (name, files, decisions) => {
   const recorded = asked.find((one) => one.name === name) as Recorded;
   const method = authorization.methods.find((one) => recorded.path.endsWith(`/${one.name}`)) as DescMethod;
   const message = fromBinary(method.input, Buffer.from(recorded.body, "base64")) as Any;
@@ -273,13 +273,13 @@ test.each([
   expect(answer.resourceDecisions ?? [answer.decision]).toMatchObject(decisions);
 });
 
-test("a real service's first request needs no credentials", async () => {
+test("answers a real service's first request without credentials", async () => {
   const recorded = asked[0] as Recorded;
   const response = await fetch(gateway.url + recorded.path, { method: "POST", headers: recorded.headers });
   expect([recorded.name, response.status]).toEqual(["start", 200]);
 });
 
-test("each question is a record: the user as its subject, and what was registered of the file", async () => {
+test("records each question, with the user as subject and the registered facts of the file", async () => {
   const file = await protectedFile(["plain"], ["plain", "kept"]);
   const own = [...file.fqns, attribute("Region", "EU"), attribute("label", "other", "example.org")];
   const token = reader({ principal_id: "reader-2" });
@@ -307,7 +307,7 @@ test("each question is a record: the user as its subject, and what was registere
   expect(foreign.request.artifact_digest).toBeUndefined();
 });
 
-test("what was registered later of the same file counts, and a decision of another tenant leads to nothing", async () => {
+test("uses later registrations of the same file, and ignores a decision of another tenant", async () => {
   const file = await protectedFile(["plain"]);
   expect(await ask(file.fqns)).toMatchObject({ decision: 2 });
   const relabelled = await rest(`${gateway.url}/v1/sdk/artifact-register`, {
@@ -323,7 +323,7 @@ test("what was registered later of the same file counts, and a decision of anoth
   expect(await ask(file.fqns, elsewhere)).toMatchObject({ decision: 2 });
 });
 
-test("a user with more in an attribute than a question may have is refused, by the attribute's place", async () => {
+test("refuses a user with too many values in an attribute, and names the attribute's place", async () => {
   const asked = (count: number, group: string) => {
     const groups = Array.from({ length: count }, (_, i) => `${group}${i}`);
     return ask([attribute("label", "plain")], { token: reader({ groups }) });
@@ -340,7 +340,7 @@ test("a user with more in an attribute than a question may have is refused, by t
   }
 });
 
-test("a file that names a second decision does not escape what was registered with the first", async () => {
+test("applies the facts of the first decision to a file that names a second one", async () => {
   const [file, second] = [await protectedFile(["plain"], ["embargo"]), await protectedFile(["plain"])];
   const refusal = await refusalOf(ask([...file.fqns, ...second.fqns]));
   expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
@@ -357,7 +357,7 @@ test("a file that names a second decision does not escape what was registered wi
       expect(await ask(all)).toMatchObject({ decision: 1 });
 });
 
-test("a stranger's registration is not taken for the artifact of a decision", async () => {
+test("does not use a stranger's registration for the artifact of a decision", async () => {
   const file = await protectedFile(["plain"], ["embargo"]);
   const registered = { operation: "protect", workload, resource: file.resource, artifact_profile: "tdf" };
   for (const more of [
@@ -371,7 +371,7 @@ test("a stranger's registration is not taken for the artifact of a decision", as
   expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
 });
 
-test("obligations without a name, or with parameters, are never fulfilled", async () => {
+test("never fulfils obligations without a name, or with parameters", async () => {
   const token = reader({ team: "writers" });
   const traced = await protectedFile(["traced"]);
   const fulfillable = [obligation("trace", "required"), obligation("note", "required")];
@@ -381,7 +381,7 @@ test("obligations without a name, or with parameters, are never fulfilled", asyn
   expect(await ask(noted.fqns, { token, fulfillable })).toMatchObject({ decision: 2 });
 });
 
-test("the user's token must be good, of the same tenant, and need not be bound to anything here", async () => {
+test("needs a valid user token of the same tenant, without proof of possession", async () => {
   const fqns = [attribute("label", "plain")];
   const bound = reader({ cnf: await boundTo(newTestKey("ES256", "dpop")) });
   expect(await ask(fqns, { token: bound })).toMatchObject({ decision: 2 });
@@ -402,7 +402,7 @@ test("the user's token must be good, of the same tenant, and need not be bound t
   }
 });
 
-test("the caller needs credentials, the scopes of key access, and the scope to ask for others", async () => {
+test("needs credentials of the caller, the scopes of key access, and the scope to ask about others", async () => {
   const fqns = [attribute("label", "plain")];
   const refused = (caller: string) => refusalOf(ask(fqns, { caller }));
   expect(await refused("")).toMatchObject({ code: Code.Unauthenticated, reason: "missing_token" });
@@ -413,7 +413,7 @@ test("the caller needs credentials, the scopes of key access, and the scope to a
     });
 });
 
-test("while the store is away, nothing is decided", async () => {
+test("decides nothing while the store is down", async () => {
   const { fqns } = await protectedFile(["plain"]);
   const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
   database.exec("BEGIN IMMEDIATE");
@@ -425,7 +425,7 @@ test("while the store is away, nothing is decided", async () => {
   await expect.poll(() => ask(fqns).catch(() => undefined), { timeout: 20_000 }).toMatchObject({ decision: 2 });
 }, 60_000);
 
-test("tokens and attributes are in no log line", async () => {
+test("logs no tokens or attributes", async () => {
   const token = reader();
   const caller = kas();
   const secret = "value-4d1f0c";
@@ -436,7 +436,7 @@ test("tokens and attributes are in no log line", async () => {
   for (const text of [token, caller, secret, "x".repeat(300)]) expect(log).not.toContain(text);
 });
 
-test("switched off, none of it is there", async () => {
+test("serves nothing if switched off", async () => {
   const plain = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
   try {
     bearer = kas();

@@ -108,14 +108,14 @@ describe.each([
     expect([await outcome("tenant-a"), await outcome(otherTenant)]).toEqual(["ok", "tenant_mismatch"]);
   });
 
-  test("an operator's credential opens every log", async () => {
+  test("an operator's credential reads every log", async () => {
     const { own, other, count } = await logsOf(gatewayOf());
     expect(count).toBe(2);
     for (const path of [...everyPath(own), ...everyPath(other)])
       expect([path, (await get(gatewayOf(), path, operatorToken)).status]).toEqual([path, 200]);
   });
 
-  test("an answer to credentials is for no shared cache", async () => {
+  test("an answer to credentials forbids shared caches", async () => {
     const { own } = await logsOf(gatewayOf());
     const { headers } = await get(gatewayOf(), `/ledger/${own}/tile/0/000.p/1`, operatorToken);
     expect(headers["cache-control"]).toBe("private, max-age=31536000, immutable");
@@ -135,20 +135,20 @@ describe.each([
     }
   });
 
-  test("a token without the scopes that every route needs is refused", async () => {
+  test("a token without the needed scopes is refused", async () => {
     const token = await gatewayOf().token({ clientId: "one", scope: "evidence.write" });
     const { status, headers, json } = await get(gatewayOf(), "/ledger", token);
     expect([status, json.error.reason]).toEqual([403, "missing_scope"]);
     expect(headers["www-authenticate"]).toContain('scope="platform-api.access"');
   });
 
-  test("health and metrics ask for nothing", async () => {
+  test("health and metrics need no credentials", async () => {
     for (const path of ["/livez", "/readyz", "/metrics"])
       for (const token of [undefined, "wrong"]) expect((await get(gatewayOf(), path, token)).status).toBe(200);
   });
 });
 
-test("without credentials everything is open on loopback, and nothing off it", async () => {
+test("without configured credentials, everything is open on loopback and nothing off it", async () => {
   const { own } = await logsOf(local);
   for (const path of ["/ledger", ...everyPath(own)]) expect((await get(local, path)).status).toBe(200);
   for (const path of ["/ledger", ...everyPath((await logsOf(remote)).own)]) {
@@ -158,7 +158,7 @@ test("without credentials everything is open on loopback, and nothing off it", a
   }
 });
 
-test("a bound token is worth something only with its certificate, here too", async () => {
+test("a bound token needs its certificate here too", async () => {
   const member = { tenantId: "tenant-a", clientId: "c", secret: "s".repeat(43), scopes: ["platform-api.access"] };
   const deployment = await startSessionDeployment([member], { SVC_PROOF_OF_POSSESSION: "mtls" });
   try {
@@ -178,7 +178,7 @@ test("a bound token is worth something only with its certificate, here too", asy
   }
 });
 
-test("a tenant shows with its own token that two receipts are of one log", async () => {
+test("a tenant proves with its own token that two receipts are of one log", async () => {
   const token = await local.token({ clientId: "one" });
   const receipts: Receipt[] = [];
   for (let count = 0; count < 3; count++) {
@@ -242,13 +242,13 @@ describe("search", () => {
     ["cid=%ed%a0%80", "the URL is not UTF-8 in percent encoding"],
     ["cid=%zz", "the URL is not UTF-8 in percent encoding"],
     ["tenant=tenant-b", "the parameters are record_id"],
-  ])("%s is refused, and said why", async (query, message) => {
+  ])("%s is refused with the reason", async (query, message) => {
     const { status, json } = await search(query);
     expect([status, json.error.reason]).toEqual([400, "invalid_request"]);
     expect(json.error.message).toContain(message);
   });
 
-  describe("for what requests were about", () => {
+  describe("by the content of requests", () => {
     const post = async (body: string, token?: string, type = "application/json") => {
       const headers = { "content-type": type, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
       const response = await fetch(`${local.opsUrl}/ledger/${log}/search`, { method: "POST", body, headers });
@@ -256,7 +256,7 @@ describe("search", () => {
     };
     const tokenWith = (scope: string) => local.token({ clientId: "one", scope });
 
-    test("finds it in the body of a POST, for an operator and with the scope", async () => {
+    test("reads terms from the body of a POST, for an operator and with the scope", async () => {
       const about = {
         resource: { kind: "person", id: "person-7" },
         labels: ["health"],
@@ -279,7 +279,7 @@ describe("search", () => {
       );
     });
 
-    test("reads no body under an encoding, and none whose type is given twice", async () => {
+    test("reads no body with an encoding, or with two content types", async () => {
       const ask = async (...headers: string[]) => {
         const lines = ["Host: localhost", `Authorization: Bearer ${operatorToken}`, "Content-Length: 2", ...headers];
         return h1Exchange(local.opsUrl, [`POST /ledger/${log}/search HTTP/1.1`, ...lines, "", "{}"].join("\r\n"));
@@ -291,7 +291,7 @@ describe("search", () => {
     });
 
     test.each(["request_id", "resource_id", "label", "attribute", "operation", "outcome", "reason"])(
-      "%s asks for the scope or an operator",
+      "%s needs the scope or an operator",
       async (field) => {
         const body = JSON.stringify({ [field]: "x" });
         const plain = await post(body, await tokenWith("platform-api.access"));
@@ -306,7 +306,7 @@ describe("search", () => {
       },
     );
 
-    test("a summary and counts say what was recorded, and the log who asked for it, without the values", async () => {
+    test("returns summaries and counts, and logs the reader without the values", async () => {
       const resource = { kind: "customer", id: "cust-secret" };
       const record_id = await record(local, "one", { resource, event_type: "access" });
       const { json } = await post('{"resource_id":"cust-secret","newest":true,"summary":true}', operatorToken);
@@ -351,13 +351,13 @@ describe("search", () => {
       ['{"label":"\\ud800"}', "label must be 1 to 2048 characters of text"],
       ["[]", "must be a JSON object"],
       ["", "must be a JSON object"],
-    ])("%s is refused, and said why", async (body, message) => {
+    ])("%s is refused with the reason", async (body, message) => {
       const { status, json } = await post(body, operatorToken);
       expect([status, json.error.reason]).toEqual([400, "invalid_request"]);
       expect(json.error.message).toContain(message);
     });
 
-    test("another type, a larger body and a query are refused", async () => {
+    test("another content type, a larger body and a query are refused", async () => {
       const reasonOf = async (answer: Promise<Got>) => (await answer).json.error.reason;
       expect(await reasonOf(post("label=a", operatorToken, "text/plain"))).toBe("unsupported_media_type");
       expect(await reasonOf(post("{}", operatorToken, "application/json; charset=latin1"))).toBe(

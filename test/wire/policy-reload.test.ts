@@ -60,7 +60,7 @@ const metricsOf = async ({ opsUrl }: Gateway) => await (await fetch(`${opsUrl}/m
 const checkOf = (answer: { body: { checks: { name: string }[] } }) =>
   answer.body.checks.find(({ name }) => name === "policy");
 
-test("a changed directory comes into force by itself; a bad one does not, and everybody can see it", async () => {
+test("a changed directory takes effect without a restart; a bad one does not, and is reported", async () => {
   const running = await start();
   const first = await ask(running);
   expect(first.decision.handling_mode).toBe("local_embedded_enforcement");
@@ -114,7 +114,7 @@ test("a changed directory comes into force by itself; a bad one does not, and ev
   ]);
 });
 
-test("under load no answer is a mixture of two policy sets", async () => {
+test("under load, no answer mixes two policy sets", async () => {
   const running = await start(3_600_000);
   // Reason, guidance of two policies and the revision all change together, or not at all.
   const seen = new Map<string, Set<string>>();
@@ -159,7 +159,7 @@ test("under load no answer is a mixture of two policy sets", async () => {
   expect(new Set([...seen.values()].flatMap((said) => [...said])).size).toBe(3);
 }, 60_000);
 
-test("SIGHUP takes the directory at once", async () => {
+test("SIGHUP reloads the directory at once", async () => {
   const issuer = await startIssuer();
   const service = await startService(directory, {
     ...serviceSettings(directory, issuer.url),

@@ -53,7 +53,7 @@ async function replay(decision: string, of = tenant, ...more: string[]) {
   return { ...JSON.parse(written.out), code: written.code };
 }
 
-test("after three policy changes every decision comes out again, and shows what would be different now", async () => {
+test("after three policy changes every decision replays, and shows how it would be decided now", async () => {
   expect(decisions).toHaveLength(3);
   const changes = ['@warning("one")', '@required_actions("two")', '@handling_mode("local_hardware_enforcement")'];
   for (const [index, annotation] of changes.entries()) {
@@ -72,7 +72,7 @@ test("after three policy changes every decision comes out again, and shows what 
   }
 });
 
-test("for a person: what was decided, and line by line what differs", async () => {
+test("the text form shows the decision, and each difference on a line", async () => {
   const { terminal, written } = captureTerminal();
   await runCommandLine(["policy", "replay", samples, "--decision", decisions[0] ?? "", "--tenant", tenant], terminal);
   expect(written).toMatchObject({ err: "", code: 0 });
@@ -84,7 +84,7 @@ test("for a person: what was decided, and line by line what differs", async () =
   ]);
 });
 
-test("a recorded decision is explained under the revision that made it, or another; who reads it hears what is in force", async () => {
+test("a recorded decision is explained under its own revision or another, with a note of the one in force", async () => {
   const [decision = ""] = decisions;
   const own = await explained("--tenant", tenant, "--decision", decision);
   expect(own).toMatchObject({ ok: true, allow: true, code: 0, record: { record_id: decision } });
@@ -105,7 +105,7 @@ test("a recorded decision is explained under the revision that made it, or anoth
   expect(out).toMatch(/^warning: this revision is not in force: /m);
 });
 
-test("a question of a person's own hears of what is in force, too", async () => {
+test("the explanation of a new question notes the revision in force too", async () => {
   const asked = ["--tenant", tenant, "--action", "access", "--application", "a", "--kind", "k"];
   expect((await explained(samples, ...asked)).warnings).toEqual([]);
   expect((await explained(policies, ...asked)).warnings).toHaveLength(1);
@@ -156,7 +156,7 @@ test("a decision is found by the id of its request, and read from a record or a 
   });
 });
 
-test("recorded decisions are counted that another directory decides differently", async () => {
+test("recorded decisions that another directory decides differently are counted", async () => {
   const strict = await mkdtemp(join(tmpdir(), "policy-strict-"));
   await cp(samples, strict, { recursive: true });
   await writeFile(
@@ -208,7 +208,7 @@ test.each([
   expect(code).toBe(1);
 });
 
-test("what is not there is a failure that says why", async () => {
+test("an unknown record is a failure with its reason", async () => {
   const [decision = ""] = decisions;
   expect(await replay(decision, "tenant-z")).toMatchObject({ ok: false, status: "unknown", code: 1 });
   expect(await replay(evidence)).toMatchObject({ status: "not_a_decision", code: 1 });
@@ -216,7 +216,7 @@ test("what is not there is a failure that says why", async () => {
   expect(await replay(decision, "../x")).toMatchObject({ problems: ["--tenant: is not a tenant id"], code: 1 });
 });
 
-test("an erased record is erased, and a revision that is gone is missing", async () => {
+test("an erased record is reported as erased, and a lost revision as missing", async () => {
   const [first = "", second = ""] = decisions;
   const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 5_000 });
   database.prepare("DELETE FROM openings WHERE record_id = ?").run(first);

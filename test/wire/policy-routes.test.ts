@@ -62,7 +62,7 @@ describe("the policies of a tenant", () => {
     expect(new Set(body.policies.map(({ set }: { set: string }) => set))).toEqual(new Set(["platform", "default"]));
   });
 
-  test("come with their texts, as they were under a revision", async () => {
+  test("come with their texts, as of a revision", async () => {
     const { body } = await ask(`/ledger/${log}/policies`);
     const texts = await ask(`/ledger/${log}/policies/${body.current_revision}`);
     expect(texts.body.layers.map(({ layer }: { layer: string }) => layer)).toEqual(["platform", "tenant"]);
@@ -72,7 +72,7 @@ describe("the policies of a tenant", () => {
       expect((await ask(`/ledger/${log}/policies/${unknown}`)).status).toBe(404);
   });
 
-  test("are shown to a tenant without the platform's, and not of another tenant's log", async () => {
+  test("are shown to a tenant without the platform's, and never of another tenant's log", async () => {
     const [own, stranger] = [
       await gateway.token({ clientId: "tenant-a" }),
       await gateway.token({ clientId: "tenant-b" }),
@@ -102,7 +102,7 @@ describe("a draft", () => {
     expect(body.recorded.ways).toEqual([]);
   }, 60_000);
 
-  test("that forbids more differs in questions and in recorded decisions, and answers questions with reasons", async () => {
+  test("that forbids more differs in questions and recorded decisions, and explains its answers", async () => {
     const files = await filesInForce();
     const forbid = '@id("closed")\nforbid (principal, action, resource);\n';
     const questions = `
@@ -124,7 +124,7 @@ describe("a draft", () => {
     expect((await ask(playground())).body).toMatchObject({ in_force: true, files });
   }, 60_000);
 
-  test("with a mistake is answered with its place", async () => {
+  test("with a mistake gets the mistake's place", async () => {
     const files = { ...(await filesInForce()), "default/<img src=x>.cedar": 'permit (principal, action == "x");' };
     const { status, body } = await ask(playground(), operatorToken, { files });
     expect(status).toBe(200);
@@ -148,14 +148,14 @@ describe("a draft", () => {
     expect((await ask(playground(), operatorToken, draft)).status).toBe(400);
   });
 
-  test("asks a bounded number of questions, of a bounded size", async () => {
+  test("asks a bounded number of questions, of bounded size", async () => {
     const files = await filesInForce();
     const { body } = await ask(playground(), operatorToken, { files, questions: `[${"{},".repeat(21)}]` });
     expect(body.problems[0].file).toBe("questions");
     expect((await ask(playground(), operatorToken, { files: { x: "y".repeat(1024 * 1024) } })).status).toBe(413);
   }, 60_000);
 
-  test("is one at a time by the same credentials; another operator waits for a turn", async () => {
+  test("runs one at a time for each credential; another operator waits for its turn", async () => {
     // A mistake answers soonest.
     const files = { ...(await filesInForce()), "default/broken.cedar": "permit" };
     const answers = await Promise.all(

@@ -25,7 +25,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-test("many bulk calls of one tenant at once are all answered, or refused, and another tenant is served meanwhile", {
+test("many concurrent bulk calls of one tenant are answered or refused, and another tenant is served meanwhile", {
   timeout: 120_000,
 }, async () => {
   const url = await server.createDatabase("bulk");
@@ -57,7 +57,7 @@ test("many bulk calls of one tenant at once are all answered, or refused, and an
   await gateway.stop();
 });
 
-test("a database that is gone is 503 with Retry-After, and is used again when it is back", {
+test("an unreachable database gives 503 with Retry-After, and is used again once it is back", {
   timeout: 60_000,
 }, async () => {
   const call = sampleCalls().find(({ route }) => route.endsWith("evidence"));

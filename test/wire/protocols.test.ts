@@ -64,7 +64,7 @@ function fieldsOf(outcome: Outcome): string[] {
   return "refusal" in outcome ? [...outcome.refusal.fields] : [];
 }
 
-describe("the same on REST, Connect in JSON and binary, gRPC-Web, gRPC, and gRPC of another implementation", () => {
+describe("REST, Connect in JSON and binary, gRPC-Web, gRPC, and another implementation's gRPC answer the same", () => {
   test.each(sampleCalls().map(({ route, body }) => [route, body] as const))("%s", async (route, body) => {
     const method = methodOn(route);
     const outcome = await expectSame(method, requestFromRest(method, body));

@@ -68,7 +68,7 @@ describe("one gateway", () => {
     return Number(/^svc_append_batch_records_sum (\d+)$/m.exec(text)?.[1] ?? 0);
   };
 
-  test("says in each answer what there is, and refuses beyond it with when to come back", async () => {
+  test("states the remaining quota in each answer, and refuses beyond it with a retry time", async () => {
     const token = await tokenOf("requests");
     const answers: RestAnswer[] = [];
     for (let i = 0; i < 7; i++) answers.push(await rest(`${gateway.url}/v1/sdk/whoami`, { token }));
@@ -83,7 +83,7 @@ describe("one gateway", () => {
     expect(metrics).toContain('svc_quota_calls_total{quota="requests",result="refused"} 2');
   });
 
-  test("refuses on every protocol, and leaves no record", async () => {
+  test("refuses on every protocol, without a record", async () => {
     const token = await tokenOf("records");
     const clients = wireClients(gateway.url);
     const method = methodOn(planRoute);
@@ -104,7 +104,7 @@ describe("one gateway", () => {
     expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status).toBe(200);
   });
 
-  test("says it in headers on Connect, and in metadata on gRPC", async () => {
+  test("states the quota in headers on Connect, and in metadata on gRPC", async () => {
     const token = await tokenOf("other");
     const method = methodOn("/v1/sdk/whoami");
     const headers = { authorization: `Bearer ${token}` };
@@ -130,7 +130,7 @@ describe("one gateway", () => {
     await h2Close(session);
   });
 
-  test("refuses credentials, tenants and scopes first, and the body later", async () => {
+  test("checks credentials, tenant and scopes before the quota, and the body after it", async () => {
     const token = await tokenOf("bad");
     const url = gateway.url + planRoute;
     for (let i = 0; i < 3; i++) {
@@ -145,7 +145,7 @@ describe("one gateway", () => {
     expect((await rest(url, { token, body: "{" })).status).toBe(429);
   });
 
-  test("counts records that were left, and repeats of a call like the first one", async () => {
+  test("counts abandoned calls, and repeated calls like first ones", async () => {
     const token = await tokenOf("repeats");
     const url = gateway.url + registerRoute;
     for (let i = 0; i < 5; i++) expect((await rest(url, { token, body: "{" })).status).toBe(400);
@@ -179,7 +179,7 @@ describe("one gateway", () => {
     expect((await rest(gateway.url + planRoute, { token, body: bodyOf(planRoute) })).status).toBe(200);
   });
 
-  test("follows another file while it runs, and keeps the one it has if the next is wrong", async () => {
+  test("reloads a changed file, and keeps the current one if the next is invalid", async () => {
     const token = await tokenOf("changed");
     const status = async () => (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status;
     expect([await status(), await status(), await status()]).toEqual([200, 200, 429]);

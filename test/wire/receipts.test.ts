@@ -89,7 +89,7 @@ describe.each(routes)("%s", (route) => {
     expect(answerDifferences({ ...body, execution }, record)).toEqual(["execution.key_transport"]);
   });
 
-  test("has a COSE receipt beside all that a full one has, if the caller says so", async () => {
+  test("has a COSE receipt beside the full one, if the caller asks for it", async () => {
     const { body, receipt } = await ask(route, { "x-svc-receipt": "cose" });
     const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));
     if (record === undefined) throw new Error("no record");
@@ -109,7 +109,7 @@ test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refuse
   });
 });
 
-test("the command checks the answer too, and says so where it cannot", async () => {
+test("the command checks the answer too, and reports if it cannot", async () => {
   const { body, receipt } = await ask("protection-plan");
   const vkey = logKeyOf(keyFile, given(receipt).log_origin);
   const verify = async (content: unknown) => {
@@ -134,7 +134,7 @@ test("the command checks the answer too, and says so where it cannot", async () 
   });
 });
 
-test("attributes keep their names, also those that V8 would misread", async () => {
+test("attributes keep their names, including those that V8 would misread", async () => {
   const register = sample("artifact-register") as object;
   for (const name of ["\\", '"']) {
     const { body, receipt } = await ask(
@@ -178,7 +178,7 @@ test("one key on six clients of four protocols is one record, with one receipt t
 describe("with an idempotency key", () => {
   const event = () => sample("evidence");
 
-  test("a storm of retries makes one record, and every answer is the first one's", async () => {
+  test("many concurrent retries make one record, and all get its first answer", async () => {
     const before = given((await ask("evidence")).receipt).leaf_index;
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => ask("evidence", { "idempotency-key": "storm" })),
@@ -191,7 +191,7 @@ describe("with an idempotency key", () => {
     expect(given((await ask("evidence")).receipt).leaf_index).toBe(before + 2);
   });
 
-  test("a registration's retry gets its answer and receipt, whatever was recorded since", async () => {
+  test("a registration's retry gets its first answer and receipt, whatever was recorded since", async () => {
     const key = { "idempotency-key": "registration-1" };
     const first = await ask("artifact-register", key);
     await ask("evidence");
@@ -205,7 +205,7 @@ describe("with an idempotency key", () => {
     expect(given(brief.receipt)).toEqual(expect.objectContaining({ proof: given(first.receipt).proof }));
   });
 
-  test("a locator with new credentials is the same payload; another place, or none, is another", async () => {
+  test("a locator with new credentials is the same payload; another place, or no locator, is another", async () => {
     const register = (artifact_locator: string | undefined) =>
       ask(
         "artifact-register",

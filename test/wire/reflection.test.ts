@@ -57,7 +57,7 @@ describe.each([
     ]);
   });
 
-  test("gives files that stand on their own: everything that they import comes with them", async () => {
+  test("sends self-contained files: every import is included", async () => {
     const [answer] = await ask(service, { case: "fileContainingSymbol", value: "platform.sdk.v1.ProtectionService" });
     const files = filesOf(answer);
     expect(files[0]?.name).toBe("platform/sdk/v1/protection.proto");
@@ -110,14 +110,14 @@ describe.each([
     ["a service", { case: "fileContainingSymbol", value: "platform.sdk.v1.SessionService" }],
     ["a message", { case: "fileContainingSymbol", value: "platform.sdk.v1.CreateSessionRequest" }],
     ["a type", { case: "allExtensionNumbersOfType", value: "platform.sdk.v1.CreateSessionRequest" }],
-  ])("knows nothing of %s that is not public, and goes on", async (_what, query) => {
+  ])("reports %s, which is not public, as unknown, and continues", async (_what, query) => {
     const [refused, answered] = await ask(service, query, { case: "listServices", value: "" });
     expect(refused).toMatchObject({ case: "errorResponse", value: { errorCode: 5 } });
     expect(answered?.case).toBe("listServicesResponse");
   });
 });
 
-test("can be switched off, which leaves health as it is", async () => {
+test("can be switched off, and health stays", async () => {
   const silent = await startGateway({ env: { SVC_REFLECTION: "off" } });
   try {
     const post = (path: string) => fetch(`${silent.url}/${path}`, { method: "POST" });

@@ -139,7 +139,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
     const unknown = "platform/unknown-artifacts-stay-closed";
     const another = "platform/described-as-it-was-registered";
 
-    test("opens for principals that may, and for no other, on all three routes", async () => {
+    test("opens for permitted principals, and for no other, on all three routes", async () => {
       const document = newDocument();
       const recordId = await register(document);
       expect(await open(document, {}, may)).toBe("opened");
@@ -155,7 +155,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
       }
     });
 
-    test("leaving out, changing or adding what is said opens nothing", async () => {
+    test("omitting, changing or adding claims opens nothing", async () => {
       const [document, own] = [newDocument(), newDocument()];
       await register(document);
       await register(own, { labels: [] });
@@ -180,7 +180,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
       expect(await open(document, { key_reference: "kms://a/2" }, may)).toBe("platform/with-the-registered-key");
     });
 
-    test("registering it again washes no label off, and makes no stranger its owner", async () => {
+    test("a second registration removes no label, and makes no stranger the owner", async () => {
       const [document, other] = [newDocument(), newDocument()];
       await register(document);
       await register(document, { labels: [] });
@@ -195,7 +195,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
       }
     });
 
-    test("what a stranger says of its own artifact opens no other", async () => {
+    test("a stranger's claims about its own artifact open no other", async () => {
       const [document, own] = [newDocument(), newDocument()];
       await register(document);
       const stranger = { principal: "stranger" };
@@ -220,7 +220,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
       for (const _ of replicas) expect(await open(document, {}, may)).toBe("opened");
     });
 
-    test("after an erasure nothing is known, whichever principal registers it again", async () => {
+    test("after an erasure nothing is known, whichever principal registers again", async () => {
       const document = newDocument();
       const recordId = await register(document);
       await erase(recordId);
@@ -230,7 +230,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
     });
   });
 
-  test("decisions by all that was known come out again, and are explained, after all of it changed", async () => {
+  test("decisions by every kind of fact replay and are explained after all facts changed", async () => {
     const reload = async () => {
       for (const { app } of replicas) await app.reload();
     };
@@ -238,7 +238,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
     await recordedFactsHold({ store, policies, urls, reload, token: tokenOf, erase });
   });
 
-  test("the store is sound, the index of registrations included", async () => {
+  test("the store is sound, with its index of registrations", async () => {
     const opened = await (await backendOf(store)).openArchive();
     try {
       for (const head of await opened.logs()) {

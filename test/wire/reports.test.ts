@@ -28,7 +28,7 @@ function lineOf(requestId: string): Promise<Record<string, unknown>> {
     .then(() => gateway.logged.map((line) => JSON.parse(line)).find(({ request_id }) => request_id === requestId));
 }
 
-test("a call that its caller gave up is logged as canceled, on every kind of connection", async () => {
+test("a call that its caller cancelled is logged as canceled, on every kind of connection", async () => {
   // The record cannot be written, so nothing is answered while the callers are there.
   const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
   database.exec("BEGIN IMMEDIATE");
@@ -86,7 +86,7 @@ interface Decision {
   readonly reasons: readonly string[];
 }
 
-test("the line of a decision says what the ledger says of it, and nothing of what was asked", async () => {
+test("the log line of a decision agrees with the ledger, and has nothing of the request", async () => {
   const response = await fetch(gateway.url + plan.restPath, {
     method: "POST",
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json", "x-request-id": "decided" },
@@ -112,7 +112,7 @@ test.each<[string, Record<string, string>, object]>([
   ["no token", { authorization: "" }, { event: "credentials_refused", reason: "missing_token" }],
   ["a bad token", { authorization: "Bearer e30.e30.e30" }, { event: "credentials_refused", reason: "invalid_token" }],
   ["another tenant", { "x-svc-tenant-id": "tenant-b" }, { event: "tenant_mismatch", tenant_id: "tenant-a" }],
-])("%s is an event of security", async (name, headers, event) => {
+])("%s is a security event", async (name, headers, event) => {
   const id = `security-${name.replaceAll(" ", "-")}`;
   const given = { authorization: `Bearer ${token}`, "x-request-id": id, ...headers };
   const sent = Object.entries(given).filter(([, value]) => value !== "");
@@ -120,7 +120,7 @@ test.each<[string, Record<string, string>, object]>([
   expect(await lineOf(id)).toMatchObject({ category: "security", ...event });
 });
 
-test("an outage is a short line without a stack, for callers and for operators", async () => {
+test("an outage is one short line without a stack, for callers and for operators", async () => {
   const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
   database.exec("BEGIN IMMEDIATE");
   try {

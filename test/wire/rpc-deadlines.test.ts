@@ -57,7 +57,7 @@ async function endedCall(answer: Promise<H2Answer>): Promise<H2Answer> {
   return ended as H2Answer;
 }
 
-describe("far away", () => {
+describe("a distant deadline", () => {
   const timeouts = ["29987336u", "29999999u", "99999999u", "30000m", "29S", "5M", "99999999H", "99999999m"];
   test.each(timeouts)("%s: unary calls and conversations are answered", async (timeout) => {
     for (const path of [check, whoAmI, reflection, reflectionAlpha]) {
@@ -68,7 +68,7 @@ describe("far away", () => {
   });
 });
 
-describe("near", () => {
+describe("a near deadline", () => {
   test.each(["99999999n", "123456n", "150001u", "99u", "150m", "1n"])("%s ends streams", async (timeout) => {
     for (const path of [watch, reflection, reflectionAlpha]) {
       const answer = await endedCall(call(path, { "grpc-timeout": timeout }, path !== watch));
@@ -80,18 +80,18 @@ describe("near", () => {
     }
   });
 
-  test("the first state comes before the deadline", async () => {
+  test("the first state arrives before the deadline", async () => {
     const { body } = await endedCall(call(watch, { "grpc-timeout": "500001u" }));
     expect([...body]).toEqual([...frame(Buffer.from([0x08, 0x01]))]);
   });
 
-  test("a stream whose message never comes ends with its deadline", async () => {
+  test("a stream whose message never arrives ends at its deadline", async () => {
     const headers = { "content-type": "application/grpc", "grpc-timeout": "50001u" };
     const answer = await endedCall(h2Call(session, { path: watch, headers, unfinished: true }));
     expect(refusalInTrailers(answer.trailers)).toMatchObject({ reason: "deadline_exceeded" });
   });
 
-  test("gRPC-Web and Connect have the same streams", async () => {
+  test("gRPC-Web and Connect enforce it on streams", async () => {
     const web = await endedCall(
       call(watch, { "content-type": "application/grpc-web+proto", "grpc-timeout": "150001u" }),
     );
@@ -105,15 +105,15 @@ describe("near", () => {
   });
 });
 
-describe("malformed", () => {
-  test.each(["29987.336m", "1.5S", "-1m", "123456789n", "5", ""])("%j over gRPC", async (timeout) => {
+describe("a malformed deadline", () => {
+  test.each(["29987.336m", "1.5S", "-1m", "123456789n", "5", ""])("%j is refused over gRPC", async (timeout) => {
     for (const path of [check, watch, reflection, whoAmI]) {
       const answer = await call(path, { "grpc-timeout": timeout });
       expect(refusalInTrailers(answer.trailers)).toMatchObject({ code: "invalid_argument", reason: "invalid_request" });
     }
   });
 
-  test.each(["29987.336", "-1", "1e3", "12345678901"])("%j over Connect", async (timeout) => {
+  test.each(["29987.336", "-1", "1e3", "12345678901"])("%j is refused over Connect", async (timeout) => {
     for (const path of [check, whoAmI]) {
       const headers = { "content-type": "application/proto", "connect-timeout-ms": timeout };
       const answer = await h2Call(session, { path, headers: { ...headers, authorization: `Bearer ${token}` } });

@@ -108,7 +108,7 @@ function refusalIn(protocol: string, { body, headers, trailers }: H2Answer): Wir
   }
 }
 
-describe("a type that is not there", () => {
+describe("an unknown content type", () => {
   const asked = [
     ["Connect", "text/plain", "connect", 415],
     ["Connect", "/", "connect", 415],
@@ -133,7 +133,7 @@ describe("a type that is not there", () => {
     expect(refusalIn(carried, await send(whoAmI))).toMatchObject({ reason: "missing_token" });
   });
 
-  test("gRPC takes POST alone, where Connect takes GET too", async () => {
+  test("gRPC accepts POST only, and Connect GET too", async () => {
     const headers = { "content-type": "application/grpc", authorization: `Bearer ${token}` };
     const answer = await h2Call(session, { path: whoAmI, method: "GET", headers });
     expect(refusalIn("grpc", answer)).toMatchObject({ code: "unimplemented", reason: "method_not_allowed" });
@@ -141,7 +141,7 @@ describe("a type that is not there", () => {
   });
 });
 
-test("a conversation over HTTP/1.1 is told that it needs HTTP/2", async () => {
+test("a conversation over HTTP/1.1 gets the answer that it needs HTTP/2", async () => {
   const path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
   const headers = ["Content-Type: application/connect+json", "Content-Length: 0"];
   const answer = await h1Exchange(gateway.url, h1Request(`POST ${path}`, headers));
@@ -150,7 +150,7 @@ test("a conversation over HTTP/1.1 is told that it needs HTTP/2", async () => {
   expect(error?.rawMessage).toBe("this method needs HTTP/2");
 });
 
-test("the JSON routes keep their envelope, whatever the type says", async () => {
+test("the JSON routes keep their error envelope for any content type", async () => {
   for (const type of ["application/grpc", "application/grpc-web", "application/connect+proto"]) {
     const headers = { "content-type": type };
     const missing = await rest(`${gateway.url}/v1/sdk/nothing`, { method: "POST", headers });

@@ -29,7 +29,7 @@ const secrets = {
   object: object.toString("base64"),
 };
 
-test("nothing that callers send is in the log, whatever becomes of the call", async () => {
+test("nothing that callers send is in the log, whatever the outcome of the call", async () => {
   const gateway = await startGateway();
   const session = await h2Connect(gateway.url);
   const token = await gateway.token();

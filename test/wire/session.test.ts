@@ -32,7 +32,7 @@ function tokenOf(outcome: SessionOutcome): string {
   throw new Error(`no session: ${outcome.reason}`);
 }
 
-describe("where they are", () => {
+describe("with session clients", () => {
   let deployment: SessionDeployment;
   let gateway: Gateway;
   beforeAll(async () => {
@@ -43,7 +43,7 @@ describe("where they are", () => {
   const whoami = (token: string) => rest(`${gateway.url}/v1/sdk/whoami`, { token });
 
   describe.each(sessionCallers)("%s", (_name, call) => {
-    test("the credentials of a client become a token that the service takes", async () => {
+    test("a client's credentials give a token that the service accepts", async () => {
       const { token, ...answer } = (await call(gateway.url, ask)) as Extract<SessionOutcome, { token: string }>;
       expect(answer).toEqual({
         tokenType: "Bearer",
@@ -62,7 +62,7 @@ describe("where they are", () => {
       });
     });
 
-    test("scopes are narrowed to the granted, and hold on the routes", async () => {
+    test("scopes are limited to the granted ones, and enforced on the routes", async () => {
       const requestedScopes = ["evidence.write", "keys.use", "evidence.write", "platform-api.access"];
       const outcome = await call(gateway.url, { ...ask, requestedScopes });
       expect(outcome).toMatchObject({ scope: "evidence.write platform-api.access" });
@@ -71,7 +71,7 @@ describe("where they are", () => {
       expect(await call(gateway.url, { ...ask, requestedScopes: ["keys.use"] })).toMatchObject({ scope: "" });
     });
 
-    test("an unknown client, a wrong secret and a wrong tenant are one answer", async () => {
+    test("an unknown client, a wrong secret and a wrong tenant get the same answer", async () => {
       const wrong = [
         { ...ask, clientId: "nobody" },
         { ...ask, clientSecret: "x".repeat(43) },
@@ -89,7 +89,7 @@ describe("where they are", () => {
     });
   });
 
-  test("what is malformed is named, and no part of it repeated", async () => {
+  test("a malformed request is refused with the fault's path, and none of its values", async () => {
     const answer = await rest(gateway.url + sessionRestPath, {
       body: { tenant_id: "../a", client_id: "", client_secret: "very-secret", grant_type: "x" },
     });
@@ -107,7 +107,7 @@ describe("where they are", () => {
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test("anybody can verify a token with the published keys", async () => {
+  test("any client can verify a token with the published keys", async () => {
     const token = tokenOf(await sessionByRest(gateway.url, ask));
     const keys = createRemoteJWKSet(new URL(`${gateway.url}/.well-known/jwks.json`));
     const { payload, protectedHeader } = await jwtVerify(token, keys, {
@@ -124,14 +124,14 @@ describe("where they are", () => {
     ]);
   });
 
-  test("what the route does with secrets is in no line of the log", () => {
+  test("no secret of the route is logged", () => {
     const logged = gateway.logged.join("");
     expect(logged).toContain("SessionService/CreateSession");
     for (const secret of [client.secret, other.secret, "very-secret", "argon2"]) expect(logged).not.toContain(secret);
     expect(logged).not.toMatch(/eyJ[A-Za-z0-9_-]{20}/);
   });
 
-  test("behind a proxy that writes ports, a guesser locks out no other client", async () => {
+  test("behind a proxy that appends ports, a guesser locks out no other client", async () => {
     const from = (address: string) => ({ "x-forwarded-for": address });
     const wrong = { ...ask, clientSecret: "w".repeat(43) };
     const outcome = async (secret: typeof ask, address: string) => {
@@ -149,7 +149,7 @@ describe("where they are", () => {
     expect(lines.map((line) => JSON.parse(line).entry)).toEqual(["unknown-0"]);
   });
 
-  test("a client that is added, rotated or removed is so within seconds, without a restart", async () => {
+  test("a client that is added, rotated or removed takes effect within seconds, without a restart", async () => {
     const added = { ...client, clientId: "added", secret: "u".repeat(43) };
     const askAdded = { ...ask, ...credentialsOf(added) };
     const from = (address: string) => ({ "x-forwarded-for": address });
@@ -178,14 +178,14 @@ describe("where they are", () => {
   }, 30_000);
 });
 
-describe("keys that are rotated", () => {
+describe("rotated keys", () => {
   let deployment: SessionDeployment;
   beforeAll(async () => {
     deployment = await startSessionDeployment([client]);
   });
   afterAll(() => deployment.stop());
 
-  test("both are good while both are there; a token of a key that is withdrawn is worth nothing", async () => {
+  test("both are accepted while both are configured; a token of a withdrawn key is refused", async () => {
     const { gateway, keyPath } = deployment;
     const session = await h2Connect(gateway.url);
     const reasonFor = async (token: string) => {
@@ -224,7 +224,7 @@ describe("keys that are rotated", () => {
 });
 
 describe("without a token issuer", () => {
-  test("session tokens are all that is taken, and discovery says so", async () => {
+  test("only session tokens are accepted, and discovery says so", async () => {
     const deployment = await startSessionDeployment([client], { SVC_OIDC_ISSUER: undefined });
     try {
       const { gateway } = deployment;
@@ -245,7 +245,7 @@ describe("without a token issuer", () => {
   });
 });
 
-describe("where tokens are bound to certificates", () => {
+describe("with tokens bound to certificates", () => {
   const header = "x-svc-mtls-client-certificate";
   const thumbprint = (byte: number) => Buffer.alloc(32, byte).toString("base64url");
   let deployment: SessionDeployment;
@@ -255,7 +255,7 @@ describe("where tokens are bound to certificates", () => {
   afterAll(() => deployment.stop());
 
   test.each(sessionCallers)(
-    "%s: so are those of sessions, and without a certificate there is none",
+    "%s: session tokens are bound too, and none is issued without a certificate",
     async (_name, call) => {
       const { url } = deployment.gateway;
       const own = { [header]: thumbprint(1) };

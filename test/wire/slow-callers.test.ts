@@ -64,7 +64,7 @@ function watchFrames(): Buffer {
   return Buffer.concat([h2Preface, h2Frame(4, 0, 0), h2Frame(1, 0x4, 1, block), h2Frame(0, 0x1, 1, Buffer.alloc(5))]);
 }
 
-test("a peer with a stream that goes on and sends nothing is closed", async () => {
+test("a peer that keeps a stream open and sends nothing is disconnected", async () => {
   const socket = rawConnect();
   const received: Buffer[] = [];
   socket.on("data", (chunk: Buffer) => received.push(chunk));
@@ -75,14 +75,14 @@ test("a peer with a stream that goes on and sends nothing is closed", async () =
   expect(Buffer.concat(received).includes(ping)).toBe(true);
 });
 
-test("a peer that has said that it goes, and goes without a word, is gone", async () => {
+test("a peer that announced its end and then vanished is forgotten", async () => {
   const socket = rawConnect();
   const closed = new Promise((resolve) => socket.once("close", resolve));
   socket.resume().write(Buffer.concat([watchFrames(), h2Frame(7, 0, 0, Buffer.alloc(8))]));
   await closed;
 });
 
-test("a peer that answers when it is asked keeps its stream", async () => {
+test("a peer that answers pings keeps its stream", async () => {
   const session = http2.connect(service.url);
   const stream = session.request({
     ":method": "POST",
@@ -101,7 +101,7 @@ test("a peer that answers when it is asked keeps its stream", async () => {
   session.close();
 });
 
-test("an HTTP/1.1 caller that asks and never reads is cut off, and its calls are over", async () => {
+test("an HTTP/1.1 caller that never reads is disconnected, and its calls end", async () => {
   const socket = rawConnect().pause();
   const requests = 200;
   socket.write(h1Request("GET /openapi.json", []).repeat(requests));
@@ -118,7 +118,7 @@ test("an HTTP/1.1 caller that asks and never reads is cut off, and its calls are
   expect(receivedBytes).toBeLessThan(requests * byteLength);
 });
 
-test("more pipelined requests than any caller needs end the connection", async () => {
+test("pipelined requests beyond the limit end the connection", async () => {
   const connection = await h1Connect(service.url);
   connection.write(h1Request("GET /v1/sdk/whoami", []).repeat(5_000));
   await connection.closed;
@@ -131,7 +131,7 @@ test("idle connections make room for new ones", async () => {
   for (const connection of idle) connection.destroy();
 });
 
-test("none of it is an error", () => {
+test("none of these cases is logged as an error", () => {
   expect(service.lines.filter((line) => /"level":"(error|fatal)"/.test(line))).toEqual([]);
   expect(service.errors()).toBe("");
 });

@@ -206,48 +206,48 @@ describe.each(forms)("$name", (form) => {
   const good = messageOf(codec);
   const nothingJson = Buffer.from("{}");
 
-  test("a good call", async () => {
+  test("answers a valid call the same", async () => {
     const { refusal, own } = await ask([good]);
     expect(refusal).toBeUndefined();
     expect(own).toMatchObject({ "x-own-header": "header" });
   });
 
-  test("a message that breaks rules, and an empty one", async () => {
+  test("refuses an invalid message, and an empty one, the same", async () => {
     expect(await ask([messageOf(codec, { workload: { application: "" } })])).toMatchObject({
       refusal: { code: "invalid_argument", reason: "invalid_request" },
     });
     await ask([codec === "json" ? nothingJson : Buffer.alloc(0)]);
   });
 
-  test("a refusal, and a defect, of the handler", async () => {
+  test("reports a refusal and a defect of the handler the same", async () => {
     expect(await ask([messageOf(codec, { purpose: "refuse" })])).toMatchObject({
       refusal: { reason: "store_unavailable", retryAfterSeconds: 2 },
     });
     expect(await ask([messageOf(codec, { purpose: "fail" })])).toMatchObject({ refusal: { reason: "internal" } });
   });
 
-  test("credentials and headers that are refused", async () => {
+  test("refuses credentials and headers the same", async () => {
     expect(await ask([good], { authorization: "Bearer bad" })).toMatchObject({ refusal: { reason: "invalid_token" } });
     expect(await ask([good], { "x-svc-receipt": "some" })).toMatchObject({ refusal: { reason: "invalid_request" } });
     await ask([Buffer.from("\x0f\x01")], { authorization: "Bearer bad" });
   });
 
-  test("time limits", async () => {
+  test("enforces time limits the same", async () => {
     const name = isFramed ? "grpc-timeout" : "connect-timeout-ms";
     for (const value of [isFramed ? "5S" : "5000", "x", "-1", "", "12345678901"]) await ask([good], { [name]: value });
   });
 
-  test("encodings that are not supported", async () => {
+  test("refuses unsupported encodings the same", async () => {
     const name = isFramed ? "grpc-encoding" : "content-encoding";
     for (const value of ["deflate", "identity, gzip", "GZIP"])
       expect(await ask([good], { [name]: value })).toMatchObject({ refusal: { code: "unimplemented" } });
   });
 
-  test("messages over the limit, as sent or decompressed", async () => {
+  test("refuses messages over the limit, as sent or decompressed, the same", async () => {
     expect(await ask([Buffer.alloc(maxBodyBytes + 1, "a")])).toMatchObject({ refusal: { code: "resource_exhausted" } });
   });
 
-  test("other counts of messages than one", async () => {
+  test("refuses other counts of messages than one the same", async () => {
     await ask([]);
     if (!isFramed) return;
     expect(await ask([good, good])).toMatchObject({ refusal: { code: "unimplemented" } });
@@ -258,7 +258,7 @@ describe.each(forms)("$name", (form) => {
       await expectSame({ path: plan.rpcPath, headers: headersOf(form), body: frame(gzipSync(good), 1) });
   });
 
-  test("bytes that are no message", async () => {
+  test("refuses bytes that are no message the same", async () => {
     for (const text of codec === "json"
       ? ["{", "[]", '{"nothing":1}', '{"purpose":1}', "\xff"]
       : ["\x0f\x01", "\x2a\x03\xff\xfe"]) {
@@ -294,7 +294,7 @@ describe("GET on Connect", () => {
     });
   const binary = toBinary(whoAmI.desc.input, create(WhoAmIRequestSchema));
 
-  test("messages in JSON and binary, in base64 and compressed", async () => {
+  test("answers messages in JSON and binary, in base64 and compressed, the same", async () => {
     const asked = [
       { encoding: "json", message: "{}" },
       { encoding: "json", message: Buffer.from("{}").toString("base64url"), base64: "1" },
@@ -307,7 +307,7 @@ describe("GET on Connect", () => {
     for (const query of asked) expect((await ask(query as Record<string, string>)).refusal).toBeUndefined();
   });
 
-  test("refusals", async () => {
+  test("refuses the same", async () => {
     expect(await ask({ encoding: "json", message: "{}" }, { authorization: "Bearer bad" })).toMatchObject({
       refusal: { reason: "invalid_token" },
     });

@@ -58,7 +58,7 @@ describe.each([
 ] as const)("%s", (kind, { perConnection, perAddress }) => {
   const address = kind === "watch" ? "127.0.1" : "127.0.2";
 
-  test("one connection, and one address, have so many; another still has its own", async () => {
+  test("a connection and an address have a bounded number, and other addresses their own", async () => {
     const { signal } = ending();
     expect(await fill(connection(`${address}.1`)[kind], signal)).toBe(perConnection);
     let opened = perConnection;
@@ -69,7 +69,7 @@ describe.each([
     expect(await connection(`${address}.1`)[kind === "watch" ? "converse" : "watch"](signal)).toBeUndefined();
   });
 
-  test("room comes back when streams end", async () => {
+  test("ended streams make room", async () => {
     const abort = ending();
     const { [kind]: open } = connection(`${address}.3`);
     expect(await fill(open, abort.signal)).toBe(perConnection);
@@ -83,14 +83,14 @@ describe.each([
     await expect.poll(fillUp, { timeout: 5_000 }).toBe(perConnection);
   });
 
-  test("callers behind the ingress are told apart, on one connection too", async () => {
+  test("callers behind the ingress are counted separately, on one connection too", async () => {
     const { signal } = ending();
     const behind = (forwardedFor: string) => connection("127.0.9.1", forwardedFor)[kind];
     expect(await fill(behind(kind === "watch" ? "2001:db8::1" : "2001:db8:1::1"), signal)).toBe(perConnection);
     expect(await behind(kind === "watch" ? "2001:db8:0:1::1" : "2001:db8:1:1::1")(signal)).toBeUndefined();
   });
 
-  test("a neighbourhood does not have it all", async () => {
+  test("one network cannot take all of them", async () => {
     const { signal } = ending();
     const { perNeighbourhood, inAll } = kind === "watch" ? watchLimits : conversationLimits;
     expect(perNeighbourhood * 4).toBeLessThanOrEqual(inAll);
@@ -104,7 +104,7 @@ describe.each([
   });
 });
 
-test("a graceful close ends them, on every protocol", async () => {
+test("a graceful shutdown ends them, on every protocol", async () => {
   const closing = await startGateway();
   const options = { baseUrl: closing.url };
   const never = ending();

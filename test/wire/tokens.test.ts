@@ -8,7 +8,7 @@ import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
 
-describe("the issuer", () => {
+describe("tokens of the issuer", () => {
   const stops: (() => Promise<void>)[] = [];
   afterEach(async () => {
     for (const stop of stops.splice(0).reverse()) await stop();
@@ -31,7 +31,7 @@ describe("the issuer", () => {
   const expectReadiness = (gateway: Gateway, ready: boolean, failed: string[] = []) =>
     expect.poll(() => readiness(gateway), { timeout: 2_000, interval: 20 }).toEqual({ ready, failed });
 
-  test("has its tokens read from the Authorization header alone, not from the query or the body", async () => {
+  test("are read from the Authorization header only, never from the query or the body", async () => {
     const { url, token, stop } = await startGateway();
     stops.push(stop);
     const access_token = await token();
@@ -41,7 +41,7 @@ describe("the issuer", () => {
     expect(body.body.error.reason).toBe("missing_token");
   });
 
-  test("may be down at the start: the service says so, refuses with 503, and follows when it is back", async () => {
+  test("an issuer that is down at the start makes the service refuse with 503, until the issuer is back", async () => {
     const absent = await startStaticIssuer();
     await absent.stop();
     const gateway = await using(startGateway({ env: { SVC_OIDC_ISSUER: absent.url } }));
@@ -57,7 +57,7 @@ describe("the issuer", () => {
     expect(body.auth_configuration.oidc_issuer_ready).toBe(true);
   });
 
-  test("and the store is seen by readiness too, both ways", async () => {
+  test("readiness reports issuer and store, down and up", async () => {
     const gateway = await using(startGateway());
     await expectReadiness(gateway, true);
     const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));

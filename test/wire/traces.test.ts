@@ -156,7 +156,7 @@ describe("with the defaults", () => {
     }
   });
 
-  test("what an event cites, and what is registered of an artifact, is read in separate spans", async () => {
+  test("reads of cited records and of registrations have spans of their own", async () => {
     const route = "/v1/sdk/artifact-register";
     const registration = sampleCalls().find((call) => call.route === route)?.body as Record<string, unknown>;
     const planned = await rest(gateway.url + plan.restPath, { token, body: planCall });
@@ -186,7 +186,7 @@ describe("with the defaults", () => {
     }
   });
 
-  test("an unknown path is not in a trace, nor an unknown method", async () => {
+  test("an unknown path or method is in no trace", async () => {
     const nowhere = context();
     await fetch(`${gateway.url}/somebody@example.com`, { headers: { traceparent: nowhere.traceparent } });
     expect(await serverSpan(nowhere.id)).toMatchObject({
@@ -220,7 +220,7 @@ describe("with the defaults", () => {
     expect(receiver.requests.some((sent) => "baggage" in sent || "traceparent" in sent)).toBe(false);
   });
 
-  test("trace context that is malformed is passed over, and the call is answered", async () => {
+  test("malformed trace context is ignored, and the call is answered", async () => {
     const malformed = [
       ...[sampled.toUpperCase(), `${sampled}-more`, sampled.slice(1), sampled.slice(0, -1), `ff${sampled.slice(2)}`],
       ...[`00-${"0".repeat(32)}-${parentId}-01`, `00-${traceId}-${"0".repeat(16)}-01`, `${sampled}, ${sampled}`],
@@ -242,7 +242,7 @@ describe("with the defaults", () => {
       });
   });
 
-  test("a caller that wants no trace has none, and health probes have none", async () => {
+  test("a caller that declines tracing has no trace, and health probes have none", async () => {
     const unwanted = context("00");
     await rest(`${gateway.url}/v1/sdk/whoami`, { token, headers: { traceparent: unwanted.traceparent } });
     const probe = context();
@@ -258,11 +258,11 @@ describe("with the defaults", () => {
   });
 });
 
-describe("one in none of the traces that begin here", () => {
+describe("with none of its own traces sampled", () => {
   beforeAll(() => start({ OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "0" }));
   afterAll(stop);
 
-  test("a caller's wish counts once it is authenticated; a stranger's never", async () => {
+  test("a caller's sampling decision counts after authentication, and a stranger's never", async () => {
     const stranger = context();
     await rest(gateway.url + plan.restPath, { body: planCall, headers: { traceparent: stranger.traceparent } });
     const forged = context();
@@ -296,7 +296,7 @@ describe("the collector", () => {
   const whoAmI = () => rest(`${gateway.url}/v1/sdk/whoami`, { token });
   const warnings = () => gateway.logged.filter((line) => line.includes("traces cannot be exported"));
 
-  test("refuses: calls are answered, spans are counted, and one line says so", async () => {
+  test("refuses: calls are answered, spans are counted, and one line is logged", async () => {
     await start();
     receiver.answer = (response) => void response.writeHead(400).end("a secret of the collector's");
     for (let call = 0; call < 5; call++) expect((await whoAmI()).status).toBe(200);
@@ -312,7 +312,7 @@ describe("the collector", () => {
     expect(gateway.logged.some((line) => line.includes("traces are exported again"))).toBe(true);
   });
 
-  test("does not answer: what is beyond the queue is dropped and counted, and stopping takes no longer than the grace", async () => {
+  test("does not answer: spans beyond the queue are dropped and counted, and shutdown keeps its grace period", async () => {
     const queue = { OTEL_BSP_MAX_QUEUE_SIZE: "8", OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "4" };
     await start(queue, { SVC_SHUTDOWN_GRACE_MS: "1000" });
     const held: unknown[] = [];
@@ -325,7 +325,7 @@ describe("the collector", () => {
     expect(held.length).toBeGreaterThan(0);
   });
 
-  test("gets what waits when the service stops, compressed where that is asked for", async () => {
+  test("gets the queued spans when the service stops, compressed if configured", async () => {
     const waits = { OTEL_BSP_SCHEDULE_DELAY: "600000", OTEL_EXPORTER_OTLP_COMPRESSION: "gzip" };
     await start({
       ...waits,
@@ -344,7 +344,7 @@ describe("the collector", () => {
   });
 });
 
-test("exchanges with witnesses are parts of the commit that they are for", async () => {
+test("exchanges with witnesses are parts of their commit's span", async () => {
   let dataDir = "";
   const logKeys = () => (readKeyFile(join(dataDir, "ledger.key")) ?? []).map(({ publicKey }) => publicKey);
   const witness = await startWitness({ logKeys });

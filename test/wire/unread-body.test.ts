@@ -12,7 +12,7 @@ const gateway = await gatewayForFile();
 const session = http2.connect(gateway.url);
 afterAll(() => session.close());
 
-test("over HTTP/2 the stream outlives the answer, for a body that is on its way, for a limited time", async () => {
+test("over HTTP/2 the stream outlives the answer for a limited time, for a body on its way", async () => {
   // Without credentials, and keeping the body back.
   const stream = session.request({ ":method": "POST", ":path": "/v1/sdk/evidence" }, { endStream: false });
   const [headers] = await once(stream, "response");
@@ -62,7 +62,7 @@ describe("gRPC", () => {
     ["as a request, for want of a token", "Application/grpc", false],
     ["as a bare stream, for its size", "application/grpc", true],
     ["as a request, for its size", "Application/grpc", true],
-  ])("a stream that is refused %s is reset with its trailers, so that others may be opened", async (...given) => {
+  ])("a stream that is refused %s is reset with its trailers, and frees its place", async (...given) => {
     const [, contentType, isAuthorized] = given;
     // More than may be open at once.
     const count = 300;
@@ -116,7 +116,7 @@ describe("HTTP/1.1", () => {
   );
 
   test.each(Object.entries(paths))(
-    "%s: a short body that is on its way is read, and the next call served",
+    "%s: a short body on its way is read, and the next call served",
     async (...given) => {
       const [, [path, type]] = given;
       const connection = await h1Connect(gateway.url);
@@ -129,7 +129,7 @@ describe("HTTP/1.1", () => {
   );
 
   test.each(Object.entries(paths))(
-    "%s: a short body that came too late is read on, and the next call served",
+    "%s: a short body that came too late is read, and the next call served",
     async (...given) => {
       const [, [path, type]] = given;
       const hasty = await startGateway({ overrides: { limits: { bodyTimeoutMs: 100 } } });
@@ -148,7 +148,7 @@ describe("HTTP/1.1", () => {
     },
   );
 
-  test("a short body that a stream refused in part is read on, and the next call served", async () => {
+  test("a short body that a stream refused in part is read, and the next call served", async () => {
     const connection = await h1Connect(gateway.url);
     const headers = ["Content-Type: application/connect+proto", "Content-Length: 100005"];
     connection.write(h1Request("POST /grpc.health.v1.Health/Watch", headers));
@@ -163,14 +163,14 @@ describe("HTTP/1.1", () => {
   test.each([
     ["long", ["Content-Length: 1000000"]],
     ["waiting for 100 Continue", ["Content-Length: 10", "Expect: 100-continue"]],
-  ])("a body that is %s may never come", async (_what, headers) => {
+  ])("a body that is %s may never arrive", async (_what, headers) => {
     const connection = await h1Connect(gateway.url);
     connection.write(h1Request("POST /v1/sdk/protection-plan", ["Content-Type: application/json", ...headers]));
     expect((await connection.next())?.headers.get("connection")).toBe("close");
     connection.destroy();
   });
 
-  test("the caller reads the answer after all that it had to send", async () => {
+  test("the caller reads the answer after it sent its whole body", async () => {
     const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
       const request = http.request(`${gateway.url}/v1/sdk/protection-plan`, {
         method: "POST",

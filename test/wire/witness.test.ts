@@ -38,7 +38,7 @@ function signers(note: string): string[] {
   return signatures.map(({ name }) => name);
 }
 
-test("receipts and checkpoints are cosigned, and without the witness nothing is answered", async () => {
+test("receipts and checkpoints are cosigned, and nothing is answered without the witness", async () => {
   const { status, body } = await record();
   expect(status).toBe(200);
   const { proof, log_origin } = body.ingestion.receipt;

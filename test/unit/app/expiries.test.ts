@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-test("says when key files were written last, as they are", async () => {
+test("key files report their time of last change", async () => {
   const ledgerKey = join(directory, "ledger.key");
   const metrics = createMetrics({ process: false });
   const absent = { tlsKey: undefined, opsTlsKey: undefined, dpopNonceKey: undefined };
@@ -29,7 +29,7 @@ test("says when key files were written last, as they are", async () => {
   expect(body).not.toContain("SVC_SESSION_KEY");
 });
 
-test("of several certificates it is the first that expires, and the last that began", () => {
+test("of several certificates, the first expiry and the last start count", () => {
   const [one, other] = [ofServer, ofClient].map((file) => readFileSync(file, "utf8"));
   const [first, second] = [validityOf(one ?? ""), validityOf(other ?? "")];
   expect(first.notAfterMs).toBeGreaterThan(second.notAfterMs);

@@ -26,11 +26,11 @@ const entry = {
   tenants: everyTenant,
 };
 
-test("what settings say of a single issuer's tokens is what they are held to", async () => {
+test("settings of a single issuer apply to its tokens", async () => {
   expect(await openIssuers(configOf(settings), noFiles, () => {})).toEqual([entry]);
 });
 
-test("and a default of those in the file, each of which may say otherwise", async () => {
+test("SVC_REQUIRE_AT_JWT is the default of the issuers file, which may override it", async () => {
   const text = `
     issuers:
       https://a.example: { tenants: { fixed: a } }
@@ -47,7 +47,7 @@ test("and a default of those in the file, each of which may say otherwise", asyn
   ]);
 });
 
-test("no issuer's tokens are taken where identities come in headers", async () => {
+test("no issuer's tokens are accepted if identities come in headers", async () => {
   const config = { ...configOf(settings), authMode: "trusted_headers" as const };
   expect(await openIssuers(config, noFiles, () => {})).toEqual([]);
 });

@@ -93,7 +93,7 @@ describe("a claim", () => {
     expect(read(payload(json))).toEqual(value === undefined ? {} : { it: value });
   });
 
-  test("named constructor or toString is absent where the token has none", () => {
+  test("named constructor or toString is absent if the token lacks it", () => {
     const type = "text";
     const read = claimedAttributes(
       declared({ constructor: { type: type as never, claim: ["toString"], required: false } }),
@@ -101,7 +101,7 @@ describe("a claim", () => {
     expect(Object.keys(read(payload("{}")) ?? {})).toEqual([]);
   });
 
-  test("is not looked at where nothing is declared", () => {
+  test("is not read if nothing is declared", () => {
     expect(claimedAttributes(declared({}))(payload('{"it":1}'))).toBeUndefined();
   });
 });
@@ -151,7 +151,7 @@ describe("a header", () => {
     expect(refusal).toMatchObject({ reason: "invalid_token", message: "no valid header for the attribute it" });
   });
 
-  test("that is missing, or configured for nothing, is absent; a required one refuses the call", async () => {
+  test("that is missing, or not configured, is absent; a required one refuses the call", async () => {
     expect(read("text", [])).toEqual({});
     const unnamed = { declared: one("text", true), names: {} };
     const inbound = inboundOf({ it: "a", "remote-it": "a", constructor: "a" });
@@ -163,7 +163,7 @@ describe("a header", () => {
   });
 
   test.each([[["a", "a"]], [["", "a"]], [["a, a"]], [["a,"]]])(
-    "twice is refused, required or not: %j",
+    "sent twice is refused, required or not: %j",
     async (given) => {
       const refusal = await refusalOf((async () => read("text", given))());
       expect(refusal).toMatchObject({ reason: "invalid_token", message: "more than one header for the attribute it" });
@@ -183,13 +183,13 @@ describe("a header", () => {
   const through = (headers: Record<string, string>, remoteAddress = "127.0.0.1") =>
     (async () => callerFromHeaders(inboundOf(headers, { remoteAddress }), rule, () => {}))();
 
-  test("counts beside the identity of a trusted ingress, and by itself or from others it is none", async () => {
+  test("counts beside the identity of a trusted ingress only, never alone or from others", async () => {
     expect(await through(identity)).toMatchObject({ authSource: "trusted_headers", attributes: { it: 3 } });
     expect(await refusalOf(through({ "remote-it": "3" }))).toHaveProperty("reason", "missing_token");
     expect(await refusalOf(through(identity, "192.0.2.7"))).toHaveProperty("reason", "missing_token");
   });
 
-  test("is not announced as a trailer", async () => {
+  test("is refused as a trailer", async () => {
     expect(await refusalOf(through({ ...identity, trailer: "Remote-It" }))).toHaveProperty("reason", "invalid_token");
   });
 });

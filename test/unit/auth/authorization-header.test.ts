@@ -51,12 +51,12 @@ describe("the Authorization header", () => {
   });
 });
 
-describe("where the DPoP scheme is asked for", () => {
+describe("if the DPoP scheme is required", () => {
   test.each(["DPoP abc", "dpop abc", "DPOP   abc", `DPoP ${"a".repeat(32)}`])("%j carries a token", async (value) => {
     expect(await read(value, "DPoP")).toMatch(/^a/);
   });
 
-  test("a bearer token is refused, unread", async () => {
+  test("a bearer token is refused unread", async () => {
     for (const value of ["Bearer abc", "bearer abc"]) {
       expect(await refusalOf(read(value, "DPoP"))).toHaveProperty("reason", "proof_of_possession_failed");
     }
@@ -70,6 +70,6 @@ test.each([
   ["dpop abc", "DPoP"],
   ["Bearer abc", "Bearer"],
   [[], "Bearer"],
-])("%j was presented under %s", (authorization, scheme) => {
+])("%j was sent under %s", (authorization, scheme) => {
   expect(presentedScheme(inboundOf({ authorization }))).toBe(scheme);
 });

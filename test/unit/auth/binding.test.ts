@@ -115,7 +115,7 @@ const examples = modes.flatMap((mode) => {
   return [bound, ...others].map((each) => [mode, each as typeof bound, shown] as const);
 });
 
-test("a token is let in with the key that it is bound to by the one method that is asked for, and else never", async () => {
+test("a token is accepted with its own key, by the configured method only", async () => {
   start();
   const seen = new Set<string>();
   await fc.assert(

@@ -55,11 +55,11 @@ async function failureOf(confirmation: unknown, inbound: InboundRequest, rule: R
 }
 
 describe("the TLS session's certificate", () => {
-  test("is the bound one", async () => {
+  test("is accepted if it is the bound one", async () => {
     expect(await confirm(cnf, inboundOf({}, session()))).toEqual([]);
   });
 
-  test("is another, or none", async () => {
+  test("is refused if it is another, or missing", async () => {
     expect(await failureOf(cnf, inboundOf({}, session(otherDer)))).toContain("another client certificate");
     expect(await failureOf(cnf, inboundOf({}, { clientCertificate: () => undefined }))).toContain(
       "no valid client certificate",
@@ -80,11 +80,11 @@ describe("a trusted proxy's header", () => {
     ["pem", "without the last line feed", encodeURIComponent(pem.trimEnd())],
     ["pem", "with CRLF", encodeURIComponent(pem.replaceAll("\n", "\r\n"))],
     ["der", "as RFC 9440 writes it", `:${base64}:`],
-  ])("in format %s counts %s", async (format, _name, value) => {
+  ])("in format %s is accepted with %s", async (format, _name, value) => {
     expect(await confirm(cnf, forwarded(value), mtls(format))).toEqual([]);
   });
 
-  test.each([proxy, `::ffff:${proxy}`, "fd00::1"])("counts from %s", async (address) => {
+  test.each([proxy, `::ffff:${proxy}`, "fd00::1"])("is accepted from %s", async (address) => {
     expect(await confirm(cnf, forwarded(thumbprint, address))).toEqual([]);
   });
 
@@ -110,11 +110,11 @@ describe("a trusted proxy's header", () => {
     ["der", "two items", `:${base64}:, :${base64}:`],
     ["der", "nothing", "::"],
     ["der", "over 16 KiB", `:${"A".repeat(16_384)}:`],
-  ])("in format %s does not count %s", async (format, _name, value) => {
+  ])("in format %s is refused with %s", async (format, _name, value) => {
     expect(await failureOf(cnf, forwarded(value), mtls(format))).toContain("not well formed");
   });
 
-  test("names another certificate, or none", async () => {
+  test("is refused if it names another certificate, or none", async () => {
     expect(await failureOf(cnf, forwarded(sha256(otherDer)))).toContain("another client certificate");
     expect(await failureOf(cnf, forwarded(""))).toContain("no valid client certificate");
     expect(await failureOf(cnf, inboundOf({}, { remoteAddress: proxy }))).toContain("no valid client certificate");
@@ -124,11 +124,13 @@ describe("a trusted proxy's header", () => {
     const own = (value: string, bytes: Uint8Array) => ({ ...forwarded(value), ...session(bytes) });
     expect(await confirm(cnf, own(thumbprint, otherDer))).toEqual([]);
     expect(await failureOf(cnf, own(sha256(otherDer), der))).toContain("another client certificate");
-    expect(await failureOf(cnf, { ...inboundOf({}, { remoteAddress: proxy }), ...session() })).toContain("no valid client");
+    expect(await failureOf(cnf, { ...inboundOf({}, { remoteAddress: proxy }), ...session() })).toContain(
+      "no valid client",
+    );
   });
 });
 
-describe("where the ingress' certificate is pinned", () => {
+describe("if the ingress's certificate is pinned", () => {
   const pinned = (...certificates: Uint8Array[]): MutualTlsRule => {
     const { networks: trusted } = mtls().ingress;
     return { ...mtls(), ingress: { networks: trusted, certificates: certificates.map(thumbprintOf) } };
@@ -146,12 +148,12 @@ describe("where the ingress' certificate is pinned", () => {
   test.each<[string, Uint8Array | undefined]>([
     ["another certificate", Buffer.from("another")],
     ["none", undefined],
-  ])("and not over one with %s from its address", async (_name, bytes) => {
+  ])("its header is ignored over a connection with %s from its address", async (_name, bytes) => {
     expect(await failureOf(cnf, over(bytes), pinned(otherDer))).toMatch(/another client|no valid client/);
   });
 });
 
-describe("anybody else's header", () => {
+describe("any other sender's header", () => {
   test.each([stranger, "11.0.0.1", "::ffff:192.0.2.7", "fe80::1%eth0", "", "unix"])(
     "from %j is ignored",
     async (address) => {
@@ -159,7 +161,7 @@ describe("anybody else's header", () => {
     },
   );
 
-  test("is reported, and the TLS session judged", async () => {
+  test("is reported, and the TLS session decides", async () => {
     expect(await confirm(cnf, { ...forwarded(sha256(otherDer), stranger), ...session() })).toEqual([stranger]);
   });
 });

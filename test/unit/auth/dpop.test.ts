@@ -56,7 +56,7 @@ const good = (claims: Members = {}, header: Members = {}) => mintProof(callerKey
 const authenticate = (inbound: InboundRequest, rule?: Partial<DpopRule>) =>
   started(rule).authenticate(inbound, patient);
 
-describe("a fresh proof by the bound key lets its call in", () => {
+describe("a new proof by the bound key is accepted", () => {
   test.each(["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"])("signed with %s", async (algorithm) => {
     const key = newTestKey(algorithm, "caller");
     const accessToken = await tokenOf(key);
@@ -89,7 +89,7 @@ describe("a fresh proof by the bound key lets its call in", () => {
     expect(await authenticate(callOf(proof, { method: "POST", url }))).toHaveProperty("tenantId");
   });
 
-  test("its use is noted under the tenant until no replica takes it any more", async () => {
+  test("its use is noted under the tenant until no replica accepts it any more", async () => {
     const replayStore = memoryReplayStore();
     await authenticate(callOf(good({ iat: nowSeconds - 5 })), { replayStore });
     expect(replayStore.uses).toEqual([
@@ -202,7 +202,7 @@ describe("a call is refused where its proof:", () => {
 });
 
 describe("a used proof", () => {
-  test("of one key does not use up the id of another key's", async () => {
+  test("of one key does not block the same id of another key", async () => {
     const replayStore = memoryReplayStore();
     const accessToken = await tokenOf(strangeKey);
     const other = mintProof(strangeKey, { ...target, accessToken }, { jti: "the same" });
@@ -210,7 +210,7 @@ describe("a used proof", () => {
     expect(await authenticate(callOf(other, {}, accessToken), { replayStore })).toBeDefined();
   });
 
-  test("cannot be recognized while the store is down, and then no call is let in", async () => {
+  test("cannot be recognized while the store is down, and then no call is accepted", async () => {
     const replayStore: ReplayStore = {
       firstUse: () => Promise.reject(new ServiceError("store_unavailable", "the store is not available")),
     };
@@ -221,7 +221,7 @@ describe("a used proof", () => {
 });
 
 describe("the token of a DPoP call", () => {
-  test("is challenged for the scheme that is asked for, whatever is wrong with it", async () => {
+  test("is challenged for the configured scheme, whatever is wrong with it", async () => {
     const expired = await tokenOf(callerKey, { exp: nowSeconds - 100 });
     for (const [authorization, reason] of [
       [`DPoP ${expired}`, "expired_token"],
@@ -244,7 +244,7 @@ describe("without a public URL", () => {
     );
   const rule = { publicUrl: undefined };
 
-  test("the request's own counts on loopback", async () => {
+  test("the request's own URL counts on loopback", async () => {
     expect(await authenticate(to(at("http://127.0.0.1:8080"), "127.0.0.1:8080"), rule)).toBeDefined();
     expect(await authenticate(to(at("https://localhost"), "localhost", true), rule)).toBeDefined();
     expect(await authenticate(to(at("http://[::1]:80"), "[::1]", false, ":authority"), rule)).toBeDefined();
@@ -256,7 +256,7 @@ describe("without a public URL", () => {
     ["two hosts", () => to(at("http://localhost"), ["localhost", "localhost"])],
     ["no host", () => to(at("http://localhost"), [])],
     ["user information", () => to(at("http://localhost"), "a@localhost")],
-  ])("and not %s", async (_name, inbound) => {
+  ])("the request's own URL does not count %s", async (_name, inbound) => {
     expect(await failureOf(inbound(), rule)).toContain("is for another URL");
   });
 });
@@ -265,7 +265,7 @@ describe("nonces", () => {
   const secret = "a secret of thirty-two characters";
   const period = 5 * 60_000;
 
-  test("last for their period and the next, are the same on every replica, and cannot be forged", () => {
+  test("are valid for their period and the next, equal on every replica, and cannot be forged", () => {
     const clock = manualTime(period * 1000);
     const nonces = createDpopNonces(() => secret, clock);
     const ahead = createDpopNonces(() => secret, manualTime(period * 1001));

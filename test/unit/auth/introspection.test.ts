@@ -75,7 +75,7 @@ afterEach(async () => {
 });
 
 describe("an opaque token", () => {
-  test("is asked about no longer once all who wait have left, and no answer is a failure of the issuer", async () => {
+  test("ends its introspection once all callers have left, and a timeout is a failure of the issuer", async () => {
     const ended = Promise.withResolvers<void>();
     answer = (response) => void response.once("close", () => ended.resolve());
     const [first, second] = [new AbortController(), new AbortController()];
@@ -94,7 +94,7 @@ describe("an opaque token", () => {
     expect(await tenantOf("opaque-1")).toBe("umbrella");
   });
 
-  test("is what its issuer says, who is asked as its client", async () => {
+  test("is what its issuer answers, which the service asks as a client", async () => {
     const caller = await world.authenticate(bearer("opaque-1"), patient);
     expect(caller).toMatchObject({ tenantId: "umbrella", principalId: "payroll-service", authSource: "bearer_token" });
     const { form, headers } = must(asked[0]);
@@ -104,7 +104,7 @@ describe("an opaque token", () => {
     expect(credentials).toBe("svc%3A1+%C3%BC:a+secret%3A+1%2B1+%C3%BC");
   });
 
-  test("is asked about once for all who bring it at once, and again after a minute", async () => {
+  test("is introspected once for concurrent calls, and again after a minute", async () => {
     await Promise.all(Array.from({ length: 20 }, () => tenantOf("opaque-1")));
     time.advance(59_999);
     await tenantOf("opaque-1");
@@ -116,7 +116,7 @@ describe("an opaque token", () => {
     expect(asked).toHaveLength(3);
   });
 
-  test("is asked about again where its life ends before", async () => {
+  test("is introspected again when it expires earlier", async () => {
     const endsAtSeconds = Math.floor(time.now() / 1000) + 10;
     answer = (response) => sendJson(response, good({ exp: endsAtSeconds }));
     await tenantOf("opaque-1");
@@ -128,7 +128,7 @@ describe("an opaque token", () => {
     expect(await reasonOf("opaque-1")).toBe("invalid_token");
   });
 
-  test("that is not active is believed to be so for ten seconds", async () => {
+  test("that is inactive is remembered for ten seconds", async () => {
     answer = (response) => sendJson(response, { active: false });
     for (let call = 0; call < 3; call++) expect(await reasonOf("opaque-1")).toBe("invalid_token");
     time.advance(9_999);
@@ -157,7 +157,7 @@ describe("an opaque token", () => {
     );
   });
 
-  test("that ended is refused as that, and one of no issuer is its issuer's who was asked", async () => {
+  test("that expired is refused as expired, and one without issuer is its introspecting issuer's", async () => {
     answer = (response, token) =>
       sendJson(
         response,
@@ -167,7 +167,7 @@ describe("an opaque token", () => {
     expect(await tenantOf("no-iss")).toBe("umbrella");
   });
 
-  test("that is bound is bound", async () => {
+  test("that is bound needs its key", async () => {
     answer = (response) => sendJson(response, good({ cnf: { jkt: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I" } }));
     expect(await reasonOf("opaque-1")).toBe("proof_of_possession_failed");
   });
@@ -179,7 +179,7 @@ describe("an opaque token", () => {
       { mode: "dpop", publicUrl: "https://svc", replayStore: { firstUse: async () => true }, nonces: undefined },
     ],
   ] as const)(
-    "costs no question with %s where the caller has nothing that it could be bound to",
+    "is not introspected with %s if the caller has no key that it could be bound to",
     async (mode, proofOfPossession) => {
       open([entry()], { proofOfPossession });
       const scheme = mode === "dpop" ? "DPoP" : "Bearer";
@@ -189,7 +189,7 @@ describe("an opaque token", () => {
   );
 });
 
-describe("an issuer that does not answer well", () => {
+describe("an issuer with a bad answer", () => {
   test.each<[string, (response: ServerResponse) => void]>([
     ["does not know the client", (response) => void response.writeHead(401).end("{}")],
     ["fails", (response) => void response.writeHead(500).end()],
@@ -210,7 +210,7 @@ describe("an issuer that does not answer well", () => {
     expect(world.status()).toEqual({ issuerReady: true, detail: "tokens are introspected" });
   });
 
-  test("is given five seconds, and a caller no more than its own deadline", async () => {
+  test("gets five seconds, and a caller no more than its own deadline", async () => {
     answer = () => new Promise(() => {});
     const waiting = refusalOf(world.authenticate(bearer("opaque-1"), patient));
     const impatient = new AbortController();
@@ -223,7 +223,7 @@ describe("an issuer that does not answer well", () => {
     expect(asked).toHaveLength(1);
   });
 
-  test("is asked a hundred times in a second at most, and its secret is read each time", async () => {
+  test("is asked at most a hundred times a second, and its secret is read each time", async () => {
     const tokens = Array.from({ length: 150 }, (_, i) => `opaque-${i}`);
     const outcomes = await Promise.all(
       tokens.map((token) =>
@@ -252,7 +252,7 @@ describe("beside other issuers", () => {
   const acme = () => issuerEntry(jwts.url, { tenants: { kind: "fixed", tenantId: must(parseTenantId("acme")) } });
   const jwt = (iss: string | undefined) => mintToken(key, claimsOf("", time.now(), { tenant_id: "acme", iss }));
 
-  test("the one that is asked sees neither their tokens nor those of unknown issuers", async () => {
+  test("the introspecting issuer sees neither their tokens nor those of unknown issuers", async () => {
     open([entry(), acme()]);
     expect(await tenantOf(jwt(jwts.url))).toBe("acme");
     expect(await reasonOf(jwt("https://nobody.example"))).toBe("invalid_token");
@@ -263,7 +263,7 @@ describe("beside other issuers", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("several that are asked have prefixes, and each sees its own alone", async () => {
+  test("several introspecting issuers have prefixes, and each sees its own tokens only", async () => {
     const two = (one: string, other: string) => [
       entry({ introspection: rule({ tokenPrefix: one }) }),
       { ...acme(), introspection: rule({ tokenPrefix: other, clientId: "acme" }) },

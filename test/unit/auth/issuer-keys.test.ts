@@ -51,8 +51,8 @@ const call = (key = first, signal = patient) =>
   world.authenticate(bearer(mintToken(key, claimsOf(issuer.url, time.now()))), signal);
 const reasonOf = async (outcome: Promise<unknown>) => (await refusalOf(outcome)).reason;
 
-describe("before the keys are there", () => {
-  test("a call waits for the fetch that is under way", async () => {
+describe("before the keys are fetched", () => {
+  test("a call waits for the running fetch", async () => {
     const release = issuer.hold();
     world.start();
     const calls = [call(), call(), call()];
@@ -72,7 +72,7 @@ describe("before the keys are there", () => {
     expect(await reasonOf(call(first, deadline.signal))).toBe("issuer_unavailable");
   });
 
-  test("what cannot be a token is refused without waiting", async () => {
+  test("what cannot be a token is refused without a wait", async () => {
     issuer.hold();
     world.start();
     const good = claimsOf(issuer.url, time.now());
@@ -90,7 +90,7 @@ describe("before the keys are there", () => {
     expect(world.status().detail).toContain("no answer within 5000 ms");
   });
 
-  test("an issuer that is down is asked again, ever more slowly, within two seconds of its return", async () => {
+  test("an issuer that is down is retried with growing pauses, within two seconds of its return", async () => {
     const { port } = issuer;
     await issuer.stop();
     const fetched = world.fetched();
@@ -119,7 +119,7 @@ describe("before the keys are there", () => {
 });
 
 describe("rotation", () => {
-  test("a new key is fetched at once, once for all who wait", async () => {
+  test("a new key is fetched at once, once for all waiting calls", async () => {
     await ready();
     issuer.keys = [first.publicJwk, second.publicJwk];
     const callers = await Promise.all([call(second), call(second), call(first), call(second)]);
@@ -127,7 +127,7 @@ describe("rotation", () => {
     expect(issuer.fetches.keys).toBe(2);
   });
 
-  test("a flood of unknown key ids makes two fetches at most, and good tokens pass all the while", async () => {
+  test("a flood of unknown key ids makes two fetches at most, and good tokens are accepted meanwhile", async () => {
     await ready();
     const flood = Array.from({ length: 200 }, (_, index) => reasonOf(call({ ...second, kid: `invented-${index}` })));
     expect(await call()).toHaveProperty("tenantId");
@@ -145,7 +145,7 @@ describe("rotation", () => {
     expect(await call()).toHaveProperty("tenantId");
   });
 
-  test("a token of a key that was just published is not called bad because of others' inventions", async () => {
+  test("a token of a new key is not refused because of others' invented key ids", async () => {
     await ready();
     for (const kid of ["one", "two", "three"]) await refusalOf(call({ ...third, kid }));
     issuer.keys = [first.publicJwk, second.publicJwk];
@@ -157,7 +157,7 @@ describe("rotation", () => {
     expect(await call(second)).toHaveProperty("tenantId");
   });
 
-  test("a token of a withdrawn key is refused as such, though no fetch is left", async () => {
+  test("a token of a withdrawn key is refused as such, although no fetch is left", async () => {
     await ready();
     issuer.keys = [second.publicJwk];
     for (const kid of ["one", "two"]) await refusalOf(call({ ...third, kid }));
@@ -182,7 +182,7 @@ describe("rotation", () => {
     expect(issuer.fetches.keys).toBe(1);
   });
 
-  test("nor for a caller without the certificate that its token is bound to", async () => {
+  test("nothing is fetched for a caller without the certificate that its token is bound to", async () => {
     const ingress = { networks: [], certificates: [] };
     const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", ingress } as const;
     world = authenticatorOf(issuer.url, time, { proofOfPossession: rule });
@@ -207,7 +207,7 @@ describe("rotation", () => {
     expect(await over(own)).toBe(caller);
   });
 
-  test("no more than a thousand calls wait for one fetch", async () => {
+  test("at most a thousand calls wait for one fetch", async () => {
     await ready();
     const release = issuer.hold();
     const calls = Array.from({ length: 1_010 }, (_, index) => reasonOf(call({ ...second, kid: `invented-${index}` })));
@@ -236,7 +236,7 @@ describe("rotation", () => {
     expect(issuer.fetches.keys).toBe(1 + 2);
   });
 
-  test("a withdrawn key stops verifying with the next refresh, five minutes later at most", async () => {
+  test("a withdrawn key stops verifying with the next refresh, after at most five minutes", async () => {
     await ready();
     issuer.keys = [second.publicJwk];
     expect(await call(first)).toBeDefined();
@@ -245,7 +245,7 @@ describe("rotation", () => {
     expect(await call(second)).toBeDefined();
   });
 
-  test("when every key is withdrawn, none verifies any more", async () => {
+  test("when every key is withdrawn, none verifies", async () => {
     await ready();
     issuer.keys = [];
     await nextFetch(5 * minute);
@@ -253,7 +253,7 @@ describe("rotation", () => {
     expect(await reasonOf(call(first))).toBe("issuer_unavailable");
   });
 
-  test("keys for encryption, symmetric and strange ones are left out", async () => {
+  test("keys for encryption, symmetric keys and unknown types are left out", async () => {
     const secret = { kty: "oct", k: "c2VjcmV0", kid: "first", alg: "HS256" };
     issuer.keys = [secret, { ...second.publicJwk, use: "enc" }, { kty: "XYZ" }, first.publicJwk];
     await ready();
@@ -262,7 +262,7 @@ describe("rotation", () => {
 });
 
 describe("an issuer that stops answering", () => {
-  test("keeps its keys for an hour, is asked every half minute, and is ready again when it returns", async () => {
+  test("keeps its keys for an hour, is retried every half minute, and is ready again when it returns", async () => {
     await ready();
     issuer.answer = (_path, response) => void response.writeHead(500).end();
     await nextFetch(5 * minute);
@@ -284,7 +284,7 @@ describe("an issuer that stops answering", () => {
     expect(await call()).toBeDefined();
   });
 
-  test("keys that grew old while the machine slept are fetched before the first call is judged", async () => {
+  test("keys that expired while the machine slept are fetched before the first call is decided", async () => {
     const sleeper = manualTime();
     const asleep = { ...sleeper, after: () => () => {} };
     world = authenticatorOf(issuer.url, asleep);
@@ -296,7 +296,7 @@ describe("an issuer that stops answering", () => {
   });
 });
 
-describe("what an issuer may not answer", () => {
+describe("a bad answer of an issuer", () => {
   const keys = () => ({ keys: [first.publicJwk] });
   test.each<[string, (url: string, path: string) => unknown, string]>([
     ["another issuer", (url) => ({ issuer: `${url}/`, jwks_uri: `${url}/keys` }), "names another issuer"],
@@ -365,7 +365,7 @@ test.each(["https://issuer.example/realms/a", "http://localhost:1", "http://[::1
   },
 );
 
-test("closing ends the fetch that is under way", async () => {
+test("closing ends the running fetch", async () => {
   issuer.hold();
   world.start();
   await expect.poll(() => issuer.fetches.discovery).toBe(1);

@@ -60,7 +60,7 @@ describe("a token", () => {
     expect(await tenantOf(tokenOf(b, { tenant_id: "umbrella" }))).toBe("umbrella");
   });
 
-  test("of another issuer's tenant is refused, remembered or not, and the issuer is reported once", async () => {
+  test("of another issuer's tenant is refused, cached or not, and the issuer is reported once", async () => {
     const token = tokenOf(a, { tenant_id: "umbrella-1" });
     for (let call = 0; call < 3; call++) {
       const refusal = await refusalOf(world.authenticate(bearer(token), patient));
@@ -77,12 +77,12 @@ describe("a token", () => {
     ["one that begins like one of a list", () => a, "acme-test-2"],
     ["one that ends like one of a list", () => a, "x-acme"],
     ["one that is the beginning of a pattern", () => b, "umbrell"],
-  ] as const)("of a tenant that is nearly its issuer's is refused: %s", async (_name, issuer, tenant) => {
+  ] as const)("of a tenant that nearly matches its issuer's is refused: %s", async (_name, issuer, tenant) => {
     expect(await reasonOf(tokenOf(issuer(), { tenant_id: tenant }))).toBe("invalid_token");
     expect(overreaches()).toHaveLength(1);
   });
 
-  test("that a stranger forged for another's tenant is not held against the issuer, and has no key fetched", async () => {
+  test("that a stranger forged for another's tenant is not attributed to the issuer, and no key is fetched", async () => {
     const forged = mintToken(keyB, claimsOf(a.url, time.now(), { tenant_id: "umbrella-1" }));
     expect(await reasonOf(forged)).toBe("invalid_token");
     const before = a.fetches.keys;
@@ -130,7 +130,7 @@ test("each issuer has its own audience, claims and kinds of tokens", async () =>
   expect(await reasonOf(tokenOf(b, { aud: "platform" }))).toBe("invalid_token");
 });
 
-test("the tokens of an issuer with one tenant need not name it, and may name no other", async () => {
+test("the tokens of an issuer with one tenant may omit it, and may name no other", async () => {
   world = authenticatorOf(a.url, time, { issuers: entriesOf({ a: { tenants: fixed("acme") } }) });
   await started();
   expect(await tenantOf(tokenOf(a, { tenant_id: undefined }))).toBe("acme");
@@ -141,7 +141,7 @@ test("the tokens of an issuer with one tenant need not name it, and may name no 
   expect(overreaches()).toHaveLength(1);
 });
 
-test("invented key ids of one issuer use up its fetches, and not the other's", async () => {
+test("invented key ids of one issuer use up its own fetches only", async () => {
   await started();
   const invented = () => tokenOf(a, {}, { kid: `invented-${Math.random()}` });
   for (let call = 0; call < 2; call++) expect(await reasonOf(invented())).toBe("invalid_token");
@@ -152,10 +152,10 @@ test("invented key ids of one issuer use up its fetches, and not the other's", a
   expect(await tenantOf(token)).toBe("umbrella-1");
 });
 
-describe("other issuers, while the service runs,", () => {
+describe("a reloaded issuers file", () => {
   beforeEach(started);
 
-  test("refuse the tokens of one that is gone at once, remembered or not", async () => {
+  test("refuses the tokens of a removed issuer at once, cached or not", async () => {
     const known = tokenOf(b);
     expect(await tenantOf(known)).toBe("umbrella-1");
     world.replaceIssuers(entriesOf().slice(0, 1));
@@ -168,7 +168,7 @@ describe("other issuers, while the service runs,", () => {
     expect(b.fetches.discovery).toBe(asked);
   });
 
-  test("have other tenants at once", async () => {
+  test("serves new tenants at once", async () => {
     const known = tokenOf(a);
     expect(await tenantOf(known)).toBe("acme");
     world.replaceIssuers(
@@ -178,7 +178,7 @@ describe("other issuers, while the service runs,", () => {
     expect(await tenantOf(tokenOf(b, { tenant_id: "acme" }))).toBe("acme");
   });
 
-  test("let no call in that waited for the keys of an issuer that is gone", async () => {
+  test("accepts no call that waited for the keys of a removed issuer", async () => {
     const next = newTestKey("ES256", "key-2");
     b.keys = [next.publicJwk];
     const release = b.hold();
@@ -191,7 +191,7 @@ describe("other issuers, while the service runs,", () => {
     expect(["invalid_token", "issuer_unavailable"]).toContain((await waiting).reason);
   });
 
-  test("are not taken where a tenant has two, or an issuer is there twice", async () => {
+  test("is rejected if a tenant has two issuers, or an issuer occurs twice", async () => {
     const both = entriesOf({ b: { tenants: prefix("acme-") } });
     expect(() => world.replaceIssuers(both)).toThrow(`${b.url} and ${a.url} are both configured for acme-test`);
     expect(() => world.replaceIssuers([...entriesOf(), ...entriesOf()])).toThrow("an issuer is listed twice");

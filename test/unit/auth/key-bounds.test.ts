@@ -98,7 +98,7 @@ describe("a key of the issuer's set that is left out", () => {
     expect(under.reason).toBe("invalid_token");
   });
 
-  test("does not make the issuer ready by itself, and says why", async () => {
+  test("does not make the issuer ready by itself, and is reported", async () => {
     issuer.keys = [{ ...rsaOf(1_024), kid: "weak" }];
     expect((await ready()).status()).toEqual({
       issuerReady: false,
@@ -106,7 +106,7 @@ describe("a key of the issuer's set that is left out", () => {
     });
   });
 
-  test("is no key for something else, of which nothing is said", async () => {
+  test("is not reported if it is for another use", async () => {
     const others: JWK[] = [
       { ...rsaOf(1_024), use: "enc" },
       { ...rsaOf(1_024), alg: "RSA-OAEP" },
@@ -137,7 +137,7 @@ const published = fc
   )
   .map(([key, changes]): JWK => JSON.parse(JSON.stringify({ ...key, ...changes })));
 
-test("whatever an issuer publishes, what is kept of it can be looked up and costs what is known", async () => {
+test("whatever an issuer publishes, kept keys can be looked up at a known cost", async () => {
   let kept = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(published, { minLength: 1, maxLength: 4 }), async (keys) => {
@@ -166,7 +166,7 @@ describe("a stranger's token", () => {
     return key;
   });
 
-  test("costs eight signatures at most, whatever the issuer publishes, and the set has 64 keys", async () => {
+  test("costs at most eight signatures, whatever the issuer publishes, and the set has at most 64 keys", async () => {
     issuer.keys = many;
     const world = await ready();
     expect(world.status().remark).toContain("436 more");
@@ -259,7 +259,7 @@ describe("a stranger's token", () => {
   });
 });
 
-test("a proof whose key costs more than others is refused before it is computed with", async () => {
+test("a proof with an expensive key is refused before any computation with it", async () => {
   const publicUrl = "https://api.example";
   const rule = { mode: "dpop", publicUrl, replayStore: memoryReplayStore(), nonces: undefined } as const;
   const world = await ready({ proofOfPossession: rule });

@@ -12,7 +12,7 @@ const caller: Caller = {
   scopes: ["platform-api.access", "policy.read"],
 };
 
-test.each([[[]], [["policy.read"]], [["policy.read", "platform-api.access"]]])("%j are there", (required) => {
+test.each([[[]], [["policy.read"]], [["policy.read", "platform-api.access"]]])("%j are sufficient", (required) => {
   expect(() => requireScopes(caller, required)).not.toThrow();
 });
 
@@ -26,7 +26,7 @@ test.each([
   [["policy.read "], ["policy.read "]],
   [["Policy.Read"], ["Policy.Read"]],
   [["policy.*"], ["policy.*"]],
-])("%j are not all there", async (required, missing) => {
+])("%j are not sufficient", async (required, missing) => {
   const refusal = await refusalOf((async () => requireScopes(caller, required))());
   expect(refusal).toMatchObject({
     reason: "missing_scope",

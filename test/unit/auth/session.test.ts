@@ -20,7 +20,7 @@ const sec1 = next.privateKey.export({ format: "pem", type: "sec1" }).toString();
 const p384 = privatePem(newTestKey("ES384", "unused"));
 
 describe("the key file", () => {
-  test("first signs, all verify, and no private half is published", async () => {
+  test("signs with its first key, verifies with all, and publishes no private half", async () => {
     const { signing, published } = await parseSessionKeys(`${privatePem(own)}\n${publicPem(next)}`);
     expect(signing).toMatchObject({ alg: "EdDSA", kid: published.keys[0]?.kid });
     expect(published.keys.map(({ alg }) => alg)).toEqual(["EdDSA", "ES256"]);
@@ -65,7 +65,7 @@ describe("a token", () => {
     return { authenticator, issuer, foreign, keys, name, sign };
   }
 
-  test("of one issuer cannot pass for the other's", async () => {
+  test("of one issuer is refused by the other", async () => {
     const { authenticator, issuer, foreign, name, keys } = await world();
     const { kid } = keys.current.signing;
     const signedByUs = { ...own, kid };
@@ -132,7 +132,7 @@ describe("the address that attempts are counted under", () => {
     expect(from(remoteAddress, ...forwarded)).toBe(address);
   });
 
-  test("is the same however an entry writes it, and never the empty one of all others", () => {
+  test("is equal for every spelling of the header, and never the empty one", () => {
     const written = fc.oneof(
       fc.ipV4().map((address) => [address, address, `${address}:443`]),
       fc
@@ -159,7 +159,7 @@ describe("the address that attempts are counted under", () => {
     expect(told).toEqual(["unknown"]);
   });
 
-  test("is the ingress' only with the certificate that is pinned", () => {
+  test("is taken from the ingress with the pinned certificate only", () => {
     const pinned = { networks, certificates: [Buffer.alloc(32)] };
     const inbound = inboundOf({ "x-forwarded-for": "198.51.100.1" }, { remoteAddress: "10.0.0.1" });
     expect(callerAddress(inbound, pinned)).toBe("10.0.0.1");

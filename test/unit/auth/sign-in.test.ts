@@ -188,7 +188,7 @@ test.each([
   await expect(signIn.begin("/console")).rejects.toMatchObject({ reason: "issuer_unavailable" });
 });
 
-test("an issuer that is down does not prevent a start, and is tried again", async () => {
+test("an issuer that is down does not prevent a start, and is retried", async () => {
   let isDown = true;
   const { signIn } = await start({
     options: { fetch: (url, init) => (isDown ? Promise.reject(new Error("down")) : fetch(url, init)) },

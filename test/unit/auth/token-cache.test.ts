@@ -33,8 +33,8 @@ function cached(livesMs: number) {
   return { world, verify: (token: string) => verify(token, { signal: patient, mayVerify: async () => {} }) };
 }
 
-describe("a token is verified again", () => {
-  test("not while it is fresh, and each token for itself", async () => {
+describe("a cached token is verified again", () => {
+  test("only after its time, each token for itself", async () => {
     const { world, verify } = cached(60 * minute);
     for (const token of ["a", "b", "a", "b"]) expect((await verify(token)).caller.subject).toBe(token);
     expect(world.verified).toEqual(["a", "b"]);
@@ -67,7 +67,7 @@ describe("a token is verified again", () => {
     expect(world.verified).toHaveLength(5);
   });
 
-  test("once other attributes are read of callers, also where that changed while it was verified", async () => {
+  test("once other attributes are read of callers, even if that changed during its verification", async () => {
     const { world, verify } = cached(60 * minute);
     await verify("a");
     world.attributeRevision = 1;
@@ -81,7 +81,7 @@ describe("a token is verified again", () => {
     expect(world.verified).toEqual(["a", "a", "a"]);
   });
 
-  test("where the keys changed while it was verified, and another token came in between", async () => {
+  test("if the keys changed during its verification, and another token came in between", async () => {
     const { world, verify } = cached(60 * minute);
     world.during = () => {
       world.during = () => {};
@@ -93,7 +93,7 @@ describe("a token is verified again", () => {
     expect(world.verified).toEqual(["a", "b", "a"]);
   });
 
-  test("where it could not be told whether it is good", async () => {
+  test("if its verification was not decided", async () => {
     const { world, verify } = cached(60 * minute);
     world.fails = true;
     await expect(verify("a")).rejects.toThrow("not known");
@@ -102,7 +102,7 @@ describe("a token is verified again", () => {
     expect(world.verified).toHaveLength(2);
   });
 
-  test("where 10,000 others were seen since", async () => {
+  test("if 10,000 other tokens were seen since", async () => {
     const { world, verify } = cached(60 * minute);
     await verify("first");
     for (let i = 0; i < 9_999; i++) await verify(`token ${i}`);
@@ -121,7 +121,7 @@ describe("a token that is refused for its signature", () => {
     return { world, refused: (token: string) => expect(verify(token)).rejects.toThrow("refused") };
   }
 
-  test("is refused again without another look, each token for itself", async () => {
+  test("is refused again from the cache, each token for itself", async () => {
     const { world, refused } = refusing();
     for (const token of ["a", "b", "a", "b", "a"]) await refused(token);
     expect(world.verified).toEqual(["a", "b"]);
@@ -130,7 +130,7 @@ describe("a token that is refused for its signature", () => {
   test.each([
     ["five minutes later", 5 * minute],
     ["once the clock went back", -1],
-  ])("is looked at again %s", async (_name, laterMs) => {
+  ])("is verified again %s", async (_name, laterMs) => {
     const { world, refused } = refusing();
     await refused("a");
     world.time.advance(laterMs);
@@ -138,7 +138,7 @@ describe("a token that is refused for its signature", () => {
     expect(world.verified).toHaveLength(2);
   });
 
-  test("is looked at again once the keys changed, or while there are none", async () => {
+  test("is verified again once the keys changed, or while there are none", async () => {
     const { world, refused } = refusing();
     for (const revision of [1, 2, undefined, undefined, 3]) {
       world.revision = revision;
@@ -147,7 +147,7 @@ describe("a token that is refused for its signature", () => {
     expect(world.verified).toHaveLength(5);
   });
 
-  test("is looked at again where the keys changed while it was judged", async () => {
+  test("is verified again if the keys changed during its verification", async () => {
     const { world, refused } = refusing();
     world.during = () => {
       world.during = () => {};

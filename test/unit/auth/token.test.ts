@@ -46,7 +46,7 @@ const claims = (overrides: Members = {}) => claimsOf(issuer.url, time.now(), ove
 const authenticate = (token: string) => started().authenticate(bearer(token), patient);
 
 describe("a good token", () => {
-  test.each(algorithms)("signed with %s says who is calling", async (algorithm) => {
+  test.each(algorithms)("signed with %s gives the caller", async (algorithm) => {
     const signer = keys.get(algorithm);
     if (signer === undefined) throw new Error("no such key");
     expect(await authenticate(mintToken(signer, claims()))).toEqual({
@@ -70,12 +70,12 @@ describe("a good token", () => {
     expect((await authenticate(mintToken(key, claims({ scope })))).scopes).toEqual(scopes);
   });
 
-  test("is let in though it names its own keys, which are never looked at", async () => {
+  test("is accepted although it names its own keys, which are ignored", async () => {
     const header = { jku: `${issuer.url}/elsewhere`, x5u: `${issuer.url}/elsewhere`, jwk: strangeKey.publicJwk };
     expect(await authenticate(mintToken(key, claims(), header))).toHaveProperty("tenantId", "tenant-a");
   });
 
-  test("without kid is let in where one key of its algorithm, or several, are published", async () => {
+  test("without kid is accepted if one or several keys of its algorithm are published", async () => {
     expect(await authenticate(mintToken(key, claims(), { kid: undefined }))).toHaveProperty("tenantId");
     expect(await authenticate(mintToken(rsaKey, claims(), { kid: undefined }))).toHaveProperty("tenantId");
     const expired = authenticate(mintToken(rsaKey, claims({ exp: nowSeconds - 31 }), { kid: undefined }));
@@ -133,14 +133,14 @@ describe("refused with invalid_token:", () => {
     expect(await refusalOf(authenticate(mintToken(key, text)))).toHaveProperty("reason", "invalid_token");
   });
 
-  test("longer than 8 KiB, good as it is", async () => {
+  test("longer than 8 KiB, although valid", async () => {
     const filler = (length: number) => mintToken(key, claims({ filler: "x".repeat(length) }));
     expect(await authenticate(filler(5_500))).toHaveProperty("tenantId");
     expect(await refusalOf(authenticate(filler(7_000)))).toHaveProperty("reason", "invalid_token");
   });
 });
 
-test("nothing of a token is in its refusal, the cause for the log included", async () => {
+test("nothing of a token is in its refusal, or in the cause for the log", async () => {
   const secretish = "s3cr3t-value";
   const token = mintToken(key, claims({ aud: secretish, sub: secretish }), { [secretish]: secretish });
   const { message, details } = await refusalOf(authenticate(token));

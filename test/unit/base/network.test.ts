@@ -26,12 +26,12 @@ test.each([
   ["0.0.0.0/0", "192.0.2.1", "2001:db8::1"],
   ["::/0", "2001:db8::1", "192.0.2.1"],
   ["10.0.0.0/9", "10.127.255.255", "10.128.0.0"],
-])("%s holds %s and not %s", (network, inside, outside) => {
+])("%s contains %s and not %s", (network, inside, outside) => {
   expect(isIn(network, inside)).toBe(true);
   expect(isIn(network, outside)).toBe(false);
 });
 
-test.each(["", "unix", "10.0.0.1:80"])("the peer %j lies in no network", (peer) => {
+test.each(["", "unix", "10.0.0.1:80"])("the peer %j is in no network", (peer) => {
   expect(isIn("0.0.0.0/0", peer)).toBe(false);
 });
 
@@ -75,7 +75,7 @@ test.each(["127.0.0.1", "127.255.0.1", "::1", "::ffff:127.0.0.1"])("the peer %s 
 });
 
 test.each(["", "unix", "localhost", "128.0.0.1", "0.0.0.0", "::", "::2", "fe80::1", "::ffff:10.0.0.1"])(
-  "the peer %j is not",
+  "the peer %j is another machine",
   (address) => expect(isLoopbackAddress(address)).toBe(false),
 );
 

@@ -26,7 +26,7 @@ describe("a database", () => {
   });
 });
 
-describe("what is refused", () => {
+describe("a refused URL", () => {
   test.each([
     "mysql://svc@localhost/platform",
     "postgres:svc@localhost/platform",

@@ -11,7 +11,7 @@ test("every security event is documented with its OCSF class, and no other", () 
   expect(rows).toEqual([...securityEvents]);
 });
 
-test("a lockout is one on the session route only; an outage is no event of security", () => {
+test("a lockout is a security event on the session route only; an outage is none", () => {
   expect(securityOf("rate_limited", "SessionService/CreateSession")?.event).toBe("session_locked_out");
   expect(securityOf("rate_limited", "DiscoveryService/WhoAmI")).toBeUndefined();
   expect(securityOf("store_unavailable", "SessionService/CreateSession")).toBeUndefined();

@@ -21,7 +21,7 @@ function works(slots: ReturnType<typeof createSemaphore>) {
 }
 
 describe("slots", () => {
-  test("so many at once, the others in their order, the rest refused", async () => {
+  test("run a bounded number at once, the others in order, and refuse the rest", async () => {
     const { begin, begun } = works(createSemaphore(2, 2));
     const [a, b, c, d] = ["a", "b", "c", "d"].map((name) => begin(name)) as [
       ReturnType<typeof begin>,
@@ -48,7 +48,7 @@ describe("slots", () => {
     expect(await f.result).toBe("f");
   });
 
-  test("who goes away gives its place in the queue up, and takes no slot", async () => {
+  test("a caller that leaves gives up its place, and takes no slot", async () => {
     const { begin, begun } = works(createSemaphore(1, 1));
     const first = begin("first");
     const leaving = new AbortController();
@@ -65,7 +65,7 @@ describe("slots", () => {
 });
 
 describe("fair slots", () => {
-  test("those who wait take turns by party; each has a bound, and all together", async () => {
+  test("waiting calls take turns by party, with a bound for each and for all", async () => {
     const slots = createFairSemaphore({ maximum: 1, maximumWaitingEach: 3, maximumWaiting: 5 });
     const begun: string[] = [];
     const first = Promise.withResolvers<void>();
@@ -82,7 +82,7 @@ describe("fair slots", () => {
     expect(begun).toEqual(["first", "a1", "b1", "c1", "a2", "a3"]);
   });
 
-  test("whatever calls come, leave and fail, no more run at a time than may, and all end", async () => {
+  test("whatever calls arrive, leave and fail, no more run than allowed, and all end", async () => {
     const step = fc.record({
       party: fc.constantFrom("a", "b", "c"),
       leaves: fc.boolean(),

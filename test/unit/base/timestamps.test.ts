@@ -46,7 +46,7 @@ test.each([
   "٢٠٢٦-03-01T12:00:00Z",
 ])("%j is no timestamp", (text) => expect(parseTimestamp(text)).toBeUndefined());
 
-test("what Date writes is read back", () => {
+test("output of Date is read back", () => {
   const date = fc.date({
     min: new Date("0000-01-01T00:00:00Z"),
     max: new Date("9999-12-31T23:59:59.999Z"),

@@ -32,19 +32,19 @@ describe("the command line", () => {
     [["policy", "test", "--help"], "--junit"],
     [["policy", "explain", "--help"], "--request"],
     [["policy", "replay", "--help"], "--decision"],
-  ])("%j is help, and no failure", async (commandLine, word) => {
+  ])("%j prints help, and exits with 0", async (commandLine, word) => {
     const { out, code } = await run(...commandLine);
     expect(out).toContain(word);
     expect(code).toBe(0);
   });
 
-  test("says its version, which is the package's", async () => {
+  test("prints the version of the package", async () => {
     const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../../package.json"), "utf8"));
     for (const option of ["--version", "-V"])
       expect(await run(option)).toEqual({ out: `${version}\n`, err: "", code: 0 });
   });
 
-  test("a reader that leaves is no failure of the command", async () => {
+  test("a reader that closes its pipe is no failure of the command", async () => {
     const program = join(import.meta.dirname, "../../../src/cli/cli.ts");
     const child = spawn(process.execPath, [program, "policy", "explain", "--help"], {
       stdio: ["ignore", "pipe", "pipe"],
@@ -63,7 +63,7 @@ describe("the command line", () => {
     [["ledger", "search", "--tenant", "a", "--tenant", "b"], "--tenant <tenant>"],
     [["policy", "explain", "policies", "--action", "access", "--action", "protect"], "--action <action>"],
     [["serve", "--config", "a", "--config", "b"], "--config <file>"],
-  ])("%j: two values of an option that has one are refused", async (commandLine, flags) => {
+  ])("%j: a single-value option given twice is refused", async (commandLine, flags) => {
     const { out, err, code } = await run(...commandLine);
     expect(out).toBe("");
     expect(err).toContain(`option '${flags}' is given twice`);
@@ -82,7 +82,7 @@ describe("the command line", () => {
 });
 
 describe("serve", () => {
-  test("does not start where settings are missing, and names them all", async () => {
+  test("does not start if settings are missing, and names them all", async () => {
     const { err, out, code } = await run("serve");
     expect(code).toBe(1);
     expect(out).toBe("");
@@ -92,7 +92,7 @@ describe("serve", () => {
     }
   });
 
-  test("reads the file that it is given", async () => {
+  test("reads the named settings file", async () => {
     const file = join(directory, "settings.yaml");
     writeFileSync(file, "SVC_LISTEN: nowhere\n");
     expect((await run("serve", "--config", file)).err).toContain("SVC_LISTEN: must be host:port");
@@ -105,7 +105,7 @@ describe("serve", () => {
 });
 
 describe("migrate", () => {
-  test("makes the store, and then has nothing to do", async () => {
+  test("creates the store, and then has nothing to do", async () => {
     const path = join(directory, "data", "a.db");
     vi.stubEnv("SVC_STORE", `sqlite:${path}`);
     // Wrong settings of other commands do not matter here.
@@ -118,7 +118,7 @@ describe("migrate", () => {
     expect(second).toMatchObject({ code: 0, out: expect.stringMatching(/^schema version \d+: nothing to do\n$/) });
   });
 
-  test("spreads no file over nodes, and does not make it either", async () => {
+  test("does not distribute an embedded store, and does not create it either", async () => {
     const path = join(directory, "data", "spread.db");
     vi.stubEnv("SVC_STORE", `sqlite:${path}`);
     const { err, code } = await run("migrate", "--distributed");
@@ -127,7 +127,7 @@ describe("migrate", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test("refuses what is no store, and leaves it as it is", async () => {
+  test("refuses a file that is no store, and leaves it unchanged", async () => {
     const path = join(directory, "text");
     writeFileSync(path, "not a database, but long enough to be looked at as if it were one ".repeat(20));
     const before = readFileSync(path);
@@ -200,7 +200,7 @@ describe("policy test", () => {
     );
   });
 
-  test("--filter runs the tests with the text in their name, and reports no policy as untested", async () => {
+  test("--filter runs the tests whose names contain the text, and reports no policy as untested", async () => {
     const { out, code } = await run("policy", "test", samplePolicies, "--strict", "--filter", "do-not-export denies");
     expect({ out, code }).toEqual({ out: "ok     do-not-export denies\n1 passed, 0 failed\n", code: 0 });
     await refused(
@@ -232,7 +232,7 @@ describe("policy test", () => {
     }
   });
 
-  test("fails where nothing is tested", async () => {
+  test("fails if nothing is tested", async () => {
     const copy = policies("tests/default.yaml", (text) => text);
     rmSync(join(copy, "tests"), { recursive: true });
     await refused(run("policy", "test", copy), "no expected decisions");

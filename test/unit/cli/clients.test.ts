@@ -38,7 +38,7 @@ test("add prints the secret once, as its last line, and keeps a hash of it in a 
   expect((await run("list", "--json")).out).not.toContain("argon2");
 });
 
-test("attributes are kept, through a new secret too, and shown", async () => {
+test("attributes are kept, even with a new secret, and shown", async () => {
   const attributes = { clearance: 3, on_call: true, roles: ["doctor", "nurse"], ward: "7" };
   const given = JSON.stringify({ ...attributes, roles: ["nurse", "doctor"] });
   const { err, code } = await run("add", ...who("payroll"), "--scopes", "a", "--attributes", given);
@@ -78,7 +78,7 @@ test("a client whose token would be longer than the service takes is refused, an
   expect(readFileSync(path, "utf8")).toBe(before);
 });
 
-test("a file whose attributes are of another type than is declared is refused; of undeclared ones it may have any", async () => {
+test("a file with attributes of another type than declared is refused; undeclared ones may have any", async () => {
   await run("add", ...who("payroll"), "--scopes", "a", "--attributes", '{"clearance":"3","constructor":"x"}');
   const text = readFileSync(path, "utf8");
   const declared = (type: AttributeType) => ({ clearance: { type, claim: ["clearance"], required: false } });
@@ -88,7 +88,7 @@ test("a file whose attributes are of another type than is declared is refused; o
   expect(parseClientFile(text, declared("text"))[0]?.attributes).toMatchObject({ clearance: "3", constructor: "x" });
 });
 
-test("two tenants may use one name, one tenant may not use it twice", async () => {
+test("two tenants may use one name; one tenant may not use it twice", async () => {
   await add("payroll");
   const before = readFileSync(path, "utf8");
   expect(await add("payroll")).toMatchObject({ code: 1, out: "", err: expect.stringContaining("has it already") });
@@ -99,7 +99,7 @@ test("two tenants may use one name, one tenant may not use it twice", async () =
   expect((await run("list")).out).toBe("tenant-a\tpayroll\ta b\n");
 });
 
-test("rotate makes the secret before worthless", async () => {
+test("rotate makes the old secret useless", async () => {
   const old = lastLine((await add("payroll")).out);
   const { out } = await run("rotate", ...who("payroll"), ...erasing, "--json");
   const { client_secret: secret, ...answer } = JSON.parse(out);
@@ -124,7 +124,7 @@ test.each([
   expect(() => statSync(path)).toThrow("ENOENT");
 });
 
-test("a file that is not one of clients stays as it is", async () => {
+test("a file that is no clients file stays unchanged", async () => {
   await add("payroll");
   const broken = '{"clients": [{"secret": "top-secret"}]}';
   writeFileSync(path, broken);

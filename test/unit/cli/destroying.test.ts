@@ -72,7 +72,7 @@ function leavesOf(command: Command, above: readonly string[] = []): readonly (re
   });
 }
 
-test("every command is known to destroy something or not, and has the options that go with it", () => {
+test("every command is listed as destructive or not, and has the matching options", () => {
   const commands = leavesOf(commandsOf(captureTerminal().terminal));
   expect(commands.map(([name]) => name).sort()).toEqual([...destroying, ...harmless].sort());
   const having = (option: string) =>

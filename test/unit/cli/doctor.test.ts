@@ -70,7 +70,7 @@ async function doctor(...options: string[]) {
   return { code, ok, version, findings, wrong };
 }
 
-test("finds nothing wrong with a deployment that is right, and writes nothing", async () => {
+test("finds nothing wrong with a correct deployment, and writes nothing", async () => {
   vi.stubEnv("SVC_POLICY_DIR", policies);
   const before = await doctor();
   expect([before.code, before.wrong]).toEqual([0, []]);
@@ -99,7 +99,7 @@ test("a time that an operator accepted is no failure", async () => {
   await serve();
 });
 
-describe("names what is wrong:", () => {
+describe("reports", () => {
   /** How it is made wrong, what is said of it, and what is to be done. */
   type Case = readonly [prepare: () => unknown, detail: RegExp, remedy?: RegExp];
   /** By the status and the check that name them. */
@@ -303,7 +303,7 @@ describe("names what is wrong:", () => {
   const removeAnchor = () => removeDatabase(storeIn(directory).anchorPath);
 });
 
-test("is over in its time, whatever does not answer", async () => {
+test("ends in its time, whatever does not answer", async () => {
   const silent = await startSilent();
   vi.stubEnv("SVC_STORE", `postgres://u:secret@${silent}/d`);
   vi.stubEnv("SVC_OIDC_ISSUER", `http://${silent}`);

@@ -44,7 +44,7 @@ test.runIf(process.platform !== "win32").each([
   await expect(openLedger()).rejects.toThrow(`${there} is ${kind}`);
 });
 
-test.runIf(process.platform !== "win32")("a key that is a FIFO is not waited for", async () => {
+test.runIf(process.platform !== "win32")("a key that is a FIFO does not block", async () => {
   const { keyPath } = storeIn(directory);
   makeFifo(keyPath);
   await refused(run("keys", "show"), `${keyPath} is a FIFO, not a regular file.\n`);
@@ -55,7 +55,7 @@ test.each([
   ["no database", (bytes: Buffer) => bytes.fill("x", 0, 4_096)],
   ["cut off", (bytes: Buffer) => bytes.subarray(0, 1_000)],
   ["overwritten behind its first page", (bytes: Buffer) => bytes.fill(0xff, 4_096)],
-])("an anchor that is %s is named, and not the store", async (_, damage) => {
+])("an anchor that is %s is reported, and not the store", async (_, damage) => {
   const { anchorPath } = storeIn(directory);
   const bytes = readFileSync(anchorPath);
   removeDatabase(anchorPath);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { toJunit } from "../../../src/cli/policy/directory.ts";
 import type { PolicyTestResult } from "../../../src/policy/engine/policy-tests.ts";
 
-test("text of any kind stays inside its attribute or element", () => {
+test("any text stays inside its attribute or element", () => {
   const result = {
     test: { name: '<a> & "b"\u0000\ud800\n', file: "tests/a.yaml", line: 3 },
     differences: ["allow: expected <true>", "second"],

@@ -34,7 +34,7 @@ const statement = ["--reason", "disk lost", "--operator", "olga"];
 const accept = ["--accept-unproven-state", ...statement, "--yes"];
 
 describe("ledger anchor adopt", () => {
-  test("makes a new anchor, says so in every log, and the service goes on", async () => {
+  test("creates a new anchor, records it in every log, and the service continues", async () => {
     await serve("alice", "alice", "bob");
     loseAnchor();
     await expect(serve()).rejects.toThrow("see `ledger anchor adopt`");
@@ -54,7 +54,7 @@ describe("ledger anchor adopt", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
-  test("replaces no anchor that is there, this store's or another's", async () => {
+  test("replaces no existing anchor, of this store or another", async () => {
     await serve("alice");
     await refused(adopt(...accept), "is the anchor of this store");
     const other = join(directory, "other");
@@ -64,7 +64,7 @@ describe("ledger anchor adopt", () => {
     await refused(adopt(...accept), "of another store");
   });
 
-  test("adopts no log that is damaged", async () => {
+  test("adopts no damaged log", async () => {
     await serve("alice", "alice");
     loseAnchor();
     execute("UPDATE entries SET leaf = CAST(replace(leaf, 'decision', 'evidence') AS BLOB) WHERE leaf_index = 1");
@@ -81,7 +81,7 @@ describe("ledger anchor adopt", () => {
     });
     afterEach(() => witness.stop());
 
-    test("a store that is behind what it has seen is refused, the newest is adopted", async () => {
+    test("a store behind the witness's tree is refused, and the newest is adopted", async () => {
       await serve("alice");
       copyFileSync(storeIn(directory).path, `${directory}/older`);
       await serve("alice", "alice");
@@ -97,7 +97,7 @@ describe("ledger anchor adopt", () => {
       expect(await adopt(...accept)).toMatchObject({ code: 0 });
     });
 
-    test("one that does not answer is no witness", async () => {
+    test("a witness that does not answer does not count", async () => {
       await serve("alice");
       loseAnchor();
       witness.answer = (response) => void response.writeHead(404).end();
@@ -107,7 +107,7 @@ describe("ledger anchor adopt", () => {
   });
 });
 
-describe("keys that were retired", () => {
+describe("retired keys", () => {
   /** A store whose key was rotated after two leaves. Gives receipts from before, and from after the overlap. */
   async function rotated() {
     const [before] = await serve("alice");
@@ -125,7 +125,7 @@ describe("keys that were retired", () => {
     return run("ledger", "receipt", "verify", file, ...keys.flatMap((key) => ["--key", key]));
   };
 
-  test("are shown with the size that they count up to, and verify no larger tree", async () => {
+  test("are shown with the last size that they sign, and verify no larger tree", async () => {
     const { before, overlap, after, current, retired } = await rotated();
     expect(retired).toMatch(/@2$/);
     const unbounded = retired.replace(/@2$/, "");

@@ -33,7 +33,7 @@ test("a dry run names logs and times, and the start stays refused", async () => 
   await expect(served([])).rejects.toThrow("set the clock right");
 });
 
-test("a store that is not ahead has nothing to accept", async () => {
+test("a store that is not ahead needs no acceptance", async () => {
   await served(["alice"], manualClock(Date.now() + 200_000));
   expect(await accept(...statement, "--yes")).toMatchObject({ code: 0, out: "no log has a time to accept\n" });
 });

@@ -26,7 +26,7 @@ eachWithStore();
 const serve = (...tenants: readonly string[]) => served(tenants, clock);
 
 describe("keys", () => {
-  test("generate makes a private file once", async () => {
+  test("generate creates a private file once", async () => {
     const { keyPath } = storeIn(directory);
     expect(await run("keys", "generate")).toMatchObject({ code: 0, out: expect.stringContaining("public key ") });
     expect(statSync(keyPath).mode & 0o777).toBe(0o600);
@@ -71,7 +71,7 @@ describe("keys", () => {
     expect([pack, join(log, "checkpoint")].filter(existsSync)).toEqual([]);
   });
 
-  test("rotate goes over to a new key, with an overlap", async () => {
+  test("rotate changes to a new key, with an overlap", async () => {
     await serve("alice");
     const [before] = (await run("keys", "show")).out.split("\n");
     expect((await run("keys", "rotate", "--finish", "--yes")).err).toContain("no rotation to finish");
@@ -87,7 +87,7 @@ describe("keys", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0, out: expect.stringContaining("5 leaves") });
   });
 
-  test("a file that holds no such key is refused", async () => {
+  test("a file without such a key is refused", async () => {
     await serve("alice");
     writeFileSync(storeIn(directory).keyPath, "not a key");
     await refused(run("keys", "show"), "holds no private key");
@@ -97,7 +97,7 @@ describe("keys", () => {
 });
 
 describe("ledger", () => {
-  test("verify says what it found, and what is wrong", async () => {
+  test("verify reports what it found, and what is wrong", async () => {
     await serve("alice", "alice", "bob");
     const { out, code } = await run("ledger", "verify");
     expect(code).toBe(0);
@@ -109,7 +109,7 @@ describe("ledger", () => {
     await refused(run("ledger", "verify"), "is missing");
   });
 
-  test("verify shows its progress on a terminal, and removes it at the end", async () => {
+  test("verify shows its progress on a terminal, and clears it at the end", async () => {
     const ledger = await openLedger(clock);
     await Promise.all(Array.from({ length: 1_024 }, () => ledger.append(makeRecord("alice"))));
     await ledger.close();
@@ -118,7 +118,7 @@ describe("ledger", () => {
     expect(written.err).toBe("\r\u001b[2Klog 1 of 1: 1024 of 1025\r\u001b[2K");
   });
 
-  test("export writes a signed checkpoint and its tiles, and never over anything", async () => {
+  test("export writes a signed checkpoint and its tiles, and never over a file", async () => {
     await serve("alice", "alice");
     const out = join(directory, "out");
     expect(await run("ledger", "export", "--tenant", "alice", "--out", out)).toMatchObject({ code: 0 });

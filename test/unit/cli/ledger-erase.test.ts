@@ -35,7 +35,7 @@ const erase = (...options: readonly (string | undefined)[]) => eraseAs(...erasin
 const hold = (...options: readonly (string | undefined)[]) => run("ledger", "hold", ...options);
 
 describe("ledger erase", () => {
-  test("tells those who watch, once, and without the reason, which is the operator's text", async () => {
+  test("reports itself on standard error once, without the reason", async () => {
     const [a] = await serve(1);
     const { terminal, logged } = captureTerminal();
     const words = ["ledger", "erase", "--tenant", "alice", "--record", a ?? "", "--reason", "request 7"];
@@ -48,7 +48,7 @@ describe("ledger erase", () => {
     ]);
   });
 
-  test("erases one record or several, says when, and again that it had", async () => {
+  test("erases one record or several, with the time, and repeats it for erased ones", async () => {
     const [a, b, c] = await serve(3);
     const first = await eraseAs("--record", a, "--reason", "request 7", "--operator", "olga", "--yes");
     expect(first).toEqual({
@@ -67,7 +67,7 @@ describe("ledger erase", () => {
     });
   });
 
-  test("--json has the same", async () => {
+  test("--json has the same content", async () => {
     const [a] = await serve(1);
     const answer = JSON.parse((await erase("--record", a, "--json")).out);
     const erased_at = expect.stringMatching(new RegExp(`^${time}$`));
@@ -91,13 +91,13 @@ describe("ledger erase", () => {
     ["more than a time", ["--tenant", "alice", "--from", "2020-01-01T00:00:00Z"], "besides a time"],
     ["one way of saying it", ["--tenant", "alice", "--record", nobodys, "--label", "x"], "either --record"],
     ["a resource that can be", ["--tenant", "alice", "--resource", ""], "--resource: must be 1 to 2048 characters"],
-  ])("asks for %s", async (_, options, problem) => {
+  ])("needs %s", async (_, options, problem) => {
     await serve(1);
     const code = problem.startsWith("--resource") ? 2 : 1;
     expect(await run("ledger", "erase", ...options)).toMatchObject({ code, err: expect.stringContaining(problem) });
   });
 
-  test("--dry-run says what would be done, and needs no statement", async () => {
+  test("--dry-run shows what would be done, and needs no statement", async () => {
     const [a, b] = await serve(2);
     await erase("--record", b);
     expect(await eraseAs("--record", a, b, "--dry-run")).toEqual({
@@ -118,7 +118,7 @@ describe("ledger erase", () => {
     expect((await run("ledger", "verify")).out).toContain("4 leaves, 1 erased,");
   });
 
-  test("says so when the bytes are still there, because a reader has an older state open", async () => {
+  test("reports that the bytes remain while a reader has an older state open", async () => {
     const [a] = await serve(1);
     const reader = openSqliteArchive(storeIn(directory));
     await reader.logs();
@@ -130,7 +130,7 @@ describe("ledger erase", () => {
   });
 });
 
-describe("ledger erase, by what records must have", () => {
+describe("ledger erase with filters", () => {
   /** A person's records among others. Gives the ids of theirs. */
   async function servePersons(count: number): Promise<string[]> {
     const ledger = await openLedger();
@@ -149,7 +149,7 @@ describe("ledger erase, by what records must have", () => {
     return ids;
   }
 
-  test("finds the person in the data, and erases all that is about them", async () => {
+  test("finds a person's records, and erases all of them", async () => {
     const ids = await servePersons(3);
     for (const asked of [
       ["--resource", "person-7"],
@@ -171,14 +171,14 @@ describe("ledger erase, by what records must have", () => {
     });
   });
 
-  test("takes as many transactions as it needs", async () => {
+  test("uses as many transactions as it needs", async () => {
     await servePersons(maxErasedAtOnce + 3);
     const { code, out } = await erase("--resource", "person-7", "--json");
     expect([code, JSON.parse(out).erased.length]).toEqual([0, maxErasedAtOnce + 3]);
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
-  test("erases none where one is held, and leaves what is never erased", async () => {
+  test("erases none if one is held, and leaves kinds that are never erased", async () => {
     const [one] = await servePersons(2);
     await hold("place", "--tenant", "alice", "--record", one, "--reason", "case 12");
     await refused(erase("--resource", "person-7"), /nothing was erased/);
@@ -191,7 +191,7 @@ describe("ledger erase, by what records must have", () => {
 });
 
 describe("ledger hold", () => {
-  test("forbids to erase until it is released", async () => {
+  test("forbids erasure until it is released", async () => {
     const [a, b] = await serve(2);
     const text = (what: string) => new RegExp(`^legal hold on ${what} since ${time}: case 12\n$`);
     expect(await hold("list")).toMatchObject({ code: 0, out: "there are no holds\n" });
@@ -211,7 +211,7 @@ describe("ledger hold", () => {
     expect((await erase("--record", b, a)).code).toBe(0);
   });
 
-  test("--json has the same", async () => {
+  test("--json has the same content", async () => {
     const [a] = await serve(1);
     const one = { tenant_id: "alice", record_id: a, reason: "case 13", placed_at: expect.stringMatching(time) };
     const json = async (...options: readonly (string | undefined)[]) =>
@@ -223,7 +223,7 @@ describe("ledger hold", () => {
     expect(await json("list")).toEqual({ ok: true, holds: [] });
   });
 
-  test("is not placed twice for two reasons, nor on nothing", async () => {
+  test("is not placed twice with two reasons, or on an unknown record", async () => {
     const [a, b] = await serve(2);
     const place = (record: string | undefined, reason: string) =>
       hold("place", "--tenant", "alice", "--record", record, "--reason", reason);

@@ -73,7 +73,7 @@ const lineage = [
 ];
 
 describe("pack and pack verify", () => {
-  test("show a person the lineage of an artifact", async () => {
+  test("show the lineage of an artifact", async () => {
     const [first] = await serve([...lineage, () => evidence("access", { digest: "sha256:a" })]);
     expect(await makePack("--artifact-digest", "sha256:a")).toMatchObject({
       code: 0,
@@ -139,7 +139,7 @@ describe("pack and pack verify", () => {
     expect(report.complete).toBe(["--from", "--to", "--last"].includes(options[0] ?? ""));
   });
 
-  test("without a policy text that tells of other tenants, unless all are asked for", async () => {
+  test("contain no policy text about other tenants, unless all are requested", async () => {
     const content = policyText({ "*": "a", bob: "b" });
     const { first, revision } = await serveUnder(content);
     expect((await makePack("--decision", first)).out).toContain(`${revision}: it names other tenants too`);
@@ -156,7 +156,7 @@ describe("pack and pack verify", () => {
     ["one tenant of several", { "*": "a" }, ["bob"], false],
     ["one tenant of those that it names", { alice: "a", bob: "a" }, [], false],
   ])(
-    "a policy text with entities is shown to %s, or left out for a true reason",
+    "contain a policy text with entities for %s, or leave it out with a true reason",
     async (_, tenants, others, isShown) => {
       const content = policyText(tenants, true);
       const { first, revision } = await serveUnder(content);
@@ -169,7 +169,7 @@ describe("pack and pack verify", () => {
     },
   );
 
-  test("show prints the policy texts of a pack, and refuses one that is not its revision's", async () => {
+  test("show prints the policy texts of a pack, and refuses one that does not match its revision", async () => {
     const content = policyText({ "*": "a" });
     const { first, revision } = await serveUnder(content);
     await makePack("--decision", first);
@@ -183,7 +183,7 @@ describe("pack and pack verify", () => {
     );
   });
 
-  test("without a policy text that was changed in the store, which is named", async () => {
+  test("leave out a policy text that was changed in the store, and name it", async () => {
     const content = policyText({ "*": "a" });
     const { first, revision } = await serveUnder(content);
     execute("UPDATE policy_revisions SET content = replace(content, 'entity A', 'entity B')");
@@ -200,7 +200,7 @@ describe("pack and pack verify", () => {
     }
   });
 
-  test("after a key rotation, under the new key, the old one while both sign, or any of several", async () => {
+  test("verify after a key rotation, under the new key, the old one while both sign, or any of several", async () => {
     await serve(lineage);
     const [old] = (await keys()) as [string];
     await run("keys", "rotate", ...erasing);
@@ -218,7 +218,7 @@ describe("pack and pack verify", () => {
     expect((await verify(out(), old, current)).report.key_id).toBe(current.split("+")[1]);
   });
 
-  test("after an erasure, the leaf and the erasure are left", async () => {
+  test("contain the leaf and the erasure of an erased record", async () => {
     const [, registered] = await serve(lineage);
     expect(
       await run("ledger", "erase", "--tenant", "alice", "--record", registered as string, ...erasing),
@@ -232,7 +232,7 @@ describe("pack and pack verify", () => {
     expect(readFileSync(out(), "utf8")).not.toContain("cid-a");
   });
 
-  test("a changed pack, no pack and no file are refused", async () => {
+  test("refuse a changed pack, a file that is no pack, and a missing one", async () => {
     await serve(lineage);
     await makePack("--to", "2026-01-03T00:00:00Z");
     const text = readFileSync(out(), "utf8");
@@ -280,7 +280,7 @@ describe("pack", () => {
     );
   });
 
-  test("says what is wrong with a file that it cannot make", async () => {
+  test("reports a file that it cannot create", async () => {
     await serve(lineage);
     const file = fileOf("file", "");
     const problemWith = async (path: string) => {

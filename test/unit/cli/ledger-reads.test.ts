@@ -81,7 +81,7 @@ const states: Readonly<Record<string, () => Promise<string>>> = {
 };
 
 describe.each(Object.entries(states))("on a store %s", (_, prepare) => {
-  test("no command that reads changes a byte", async () => {
+  test("no reading command changes a byte", async () => {
     const id = await prepare();
     const before = hashes();
     for (const command of reads(id)) {
@@ -91,7 +91,7 @@ describe.each(Object.entries(states))("on a store %s", (_, prepare) => {
   });
 });
 
-test("an export and a pack are signed as of what the anchor knows", async () => {
+test("an export and a pack are signed up to the anchor's tree", async () => {
   await states["whose anchor is behind it"]?.();
   for (const [command, ...options] of [
     ["export", "--out", join(directory, "log")],
@@ -109,7 +109,7 @@ test("an export and a pack are signed as of what the anchor knows", async () => 
 describe("ledger reapply-erasures", () => {
   const reapply = (...options: string[]) => run("ledger", "reapply-erasures", ...options);
 
-  test("removes again what a backup brought back, once confirmed, and until then it reads as erased", async () => {
+  test("erases again what a backup restored, once confirmed, and reads it as erased before", async () => {
     const id = (await states["with an opening that a backup brought back"]?.()) ?? "";
     const search = () => run("ledger", "search", "--tenant", "alice", "--record", id, "--records");
     expect((await search()).out).toContain("ERASED");
@@ -130,7 +130,7 @@ describe("ledger reapply-erasures", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
-  test("erases the others where one is held, and fails by what is left", async () => {
+  test("erases the others if one is held, and fails for the rest", async () => {
     const [, one, other] = await serve(3);
     const [held, free] = [one?.recordId ?? "", other?.recordId ?? ""];
     for (const id of [held, free]) noted(id);

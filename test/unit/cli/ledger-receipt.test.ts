@@ -25,7 +25,7 @@ test("the receipt of a record verifies, in the newest tree of its log", async ()
   expect(await verify(receipt)).toMatchObject({ code: 0, out: expect.stringContaining('"proves": "record"') });
 });
 
-test("with --cose, it has a COSE receipt that verifies too, and not in the place of another's", async () => {
+test("--cose adds a COSE receipt that verifies too, and replaces no existing file", async () => {
   const [first, second] = await served(["alice", "alice"]);
   const receipt = await receiptOf(first?.recordId ?? "", "--cose");
   expect(await verify(receipt)).toMatchObject({ code: 0 });
@@ -36,7 +36,7 @@ test("with --cose, it has a COSE receipt that verifies too, and not in the place
   });
 });
 
-test("an erased record, another tenant's and an unknown one have no receipt", async () => {
+test("an erased, foreign or unknown record has no receipt", async () => {
   const [first, second] = await served(["alice", "bob"]);
   await run("ledger", "erase", "--tenant", "alice", "--record", first?.recordId ?? "", ...erasing);
   const receipt = (recordId: string) => ["ledger", "receipt", recordId, "--tenant", "alice"];

@@ -64,7 +64,7 @@ describe("a report lists", () => {
     expect(listed()).toEqual(expected.map((at) => ids[at]));
   });
 
-  test("erasures with the operator, the reason and the record that was erased", async () => {
+  test("erasures with the operator, the reason and the erased record", async () => {
     clock.nowMs = Date.now();
     const now = ["ledger", "report", "--tenant", "alice", "--template", "erasures", "--out", out, "--last", "1h"];
     await run("ledger", "erase", "--tenant", "alice", "--record", ids[3] ?? "", ...erasing);
@@ -88,7 +88,7 @@ describe("a report lists", () => {
   });
 });
 
-test("a report is the same file again while the log is the same", async () => {
+test("a report is deterministic for the same log", async () => {
   await report("denials", "--csv");
   const first = readFileSync(out, "utf8");
   expect(first).toContain(`ledger report --tenant alice --template denials --from 2026-01-30T00:00:00.000Z`);
@@ -108,7 +108,7 @@ test("a report is one file that loads nothing and runs nothing, whatever callers
   expect(readFileSync(join(directory, "report.csv"), "utf8")).toContain(`"""><img src=x`);
 });
 
-test("the cover says how many decisions have which evidence, and which checkpoint covers them", async () => {
+test("the cover counts decisions by their evidence, and names the checkpoint that covers them", async () => {
   await report("access");
   const html = readFileSync(out, "utf8");
   expect(html).toContain("<dt>Evidence: evidenced</dt><dd>1</dd>");
@@ -129,7 +129,7 @@ test.each([
   expect(existsSync(out)).toBe(false);
 });
 
-test("no file is written over, and none is left if the other cannot be written", async () => {
+test("no file is overwritten, and none is left if the other cannot be written", async () => {
   writeFileSync(join(directory, "report.csv"), "mine");
   const { err, code } = await report("access", "--csv");
   expect([err, code]).toEqual([`${join(directory, "report.csv")} is there already\n`, 1]);

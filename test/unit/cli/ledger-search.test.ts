@@ -62,7 +62,7 @@ test("search prints who did what with which result, and the records", async () =
   expect(JSON.parse(record ?? "")).toMatchObject({ record_id: first?.recordId, request: aboutIt.request });
 });
 
-test("an empty answer says what was searched", async () => {
+test("an empty result says what was searched", async () => {
   await serve("alice", {}, { caller: { principal_id: "reports" as never, subject: "r", auth_source: "bearer_token" } });
   for (const asked of [
     ["--subject", "nobody"],
@@ -71,7 +71,7 @@ test("an empty answer says what was searched", async () => {
     expect((await run("search", ...asked)).out).toBe("0 of 3 records match; principals here: principal-1, reports\n");
 });
 
-test("search counts, and writes CSV that no spreadsheet runs", async () => {
+test("search counts, and writes CSV that no spreadsheet executes", async () => {
   const formula = { kind: "customer", id: '=HYPERLINK("x"),1' };
   const [first] = await serve(
     "alice",
@@ -102,7 +102,7 @@ test("a denial that no policy decided says so, counts as that reason, and is fou
   expect(byReason.out).toContain("2 of 3 records match");
 });
 
-test("an event that calls itself denied is no denial of the policies", async () => {
+test("an event with the outcome denied is no denial of the policies", async () => {
   const claimed = { kind: "evidence", request: { event_type: "protect", outcome: "denied" }, outcome: {} } as const;
   const [event] = await serve("alice", claimed, { kind: "decision", outcome: { allow: false, reasons: ["x"] } });
   const { out } = await run("search", "--count-by", "reason");
@@ -111,7 +111,7 @@ test("an event that calls itself denied is no denial of the policies", async () 
   expect(row).toContain(",denied,,,");
 });
 
-test("search finds what was said of a file, and of the last days", async () => {
+test("search finds records of a file, and of the last days", async () => {
   const file = fileOf("report.sealed", "it");
   const artifact_digest = `sha256:${createHash("sha256").update("it").digest("hex")}`;
   const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_digest } }, aboutIt);
@@ -129,7 +129,7 @@ test("search finds what was said of a file, and of the last days", async () => {
   }
 });
 
-test("search leaves a trace on standard error, without the values", async () => {
+test("search logs itself on standard error, without the values", async () => {
   await serve("alice", {});
   const { terminal, logged } = captureTerminal();
   await runCommandLine(["ledger", "search", "--label", "secret-label", "--newest"], terminal);
@@ -157,7 +157,7 @@ test.each([
   ["--alert", "break-glass"],
   ["--operation", "rewrap"],
   ["--outcome", "deny"],
-])("search %s %s finds what has it, and nothing else", async (option, value) => {
+])("search %s %s finds the records that match, and no others", async (option, value) => {
   const [, one] = await serve(
     "alice",
     {},
@@ -177,7 +177,7 @@ test.each([
   expect(JSON.parse(out).found).toMatchObject([{ record_id: one?.recordId }]);
 });
 
-test("a store with the log of one tenant needs no --tenant, and one with several says whose there are", async () => {
+test("a store with one tenant needs no --tenant, and one with several lists them", async () => {
   await serve("alice", {});
   const given = await run("search", "--tenant", "alice");
   expect(await run("search")).toEqual(given);
@@ -190,7 +190,7 @@ test("a store with the log of one tenant needs no --tenant, and one with several
   expect(await run("search", "--tenant", "alice")).toEqual(given);
 });
 
-test("search answers machines with one object, which says what is erased", async () => {
+test("search --json prints one object, which marks erased records", async () => {
   const [first, second] = await serve("alice", aboutIt, aboutIt);
   execute(`DELETE FROM openings WHERE record_id = '${first?.recordId}'`);
   const { out } = await run("search", "--tenant", "alice", "--json", "--records", "--after", "0", "--limit", "2");
@@ -230,7 +230,7 @@ test.each([
     ["--operation", word],
     /^--operation: must be one of protect, access, rewrap, wrap, unwrap\n$/,
   ]),
-])("search with %j is refused with exit code 2, and names what there is", async (options, problem) => {
+])("search with %j is refused with exit code 2, and lists what exists", async (options, problem) => {
   const err = typeof problem === "string" ? problem : expect.stringMatching(problem);
   for (const command of [["search"], ["erase", "--dry-run"]]) {
     if (command[0] === "erase" && /limit|after|record|from|last/.test(options[0] ?? "")) continue;
@@ -238,13 +238,13 @@ test.each([
   }
 });
 
-describe("what was recorded of one artifact", () => {
+describe("records of one artifact", () => {
   const hex = createHash("sha256").update("it").digest("hex");
   const base64 = Buffer.from(hex, "hex").toString("base64url");
   const spelled = [`sha256:${hex}`, `sha-256:${hex.toUpperCase()}`, `sha2-256:${base64}`];
   const asked = [...spelled, hex, hex.toUpperCase(), `SHA256:${hex}`, `${hex}  report.pdf`, `${hex} *report.pdf\n`];
 
-  test.each(spelled)("as %s is found by every spelling of its digest", async (artifact_digest) => {
+  test.each(spelled)("as %s are found by every spelling of its digest", async (artifact_digest) => {
     const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_digest } }, aboutIt);
     for (const text of asked) {
       const { out } = await run("search", "--tenant", "alice", "--json", "--artifact-digest", text);
@@ -271,7 +271,7 @@ test("search of a tenant without a log says so", async () => {
   await refused(run("search", "--tenant", ".."), "--tenant: is not a tenant id\n");
 });
 
-test("reindex builds what was lost, and says what cannot be found again", async () => {
+test("reindex builds a lost index, and reports records that cannot be found again", async () => {
   const [first, second] = await serve("alice", aboutIt, aboutIt);
   await serve("bob", {});
   execute("DELETE FROM search_keys; DELETE FROM search_segments");

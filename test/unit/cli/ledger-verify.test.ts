@@ -41,7 +41,7 @@ async function checkpoint(name = "alice"): Promise<string> {
 const verify = (file: string, ...options: string[]) => run("ledger", "verify", "--against", file, ...options);
 
 describe("verify --against", () => {
-  test("a checkpoint, a receipt or an answer shows that the log only grew", async () => {
+  test("a checkpoint, a receipt or an answer proves that the log only grew", async () => {
     const [receipt] = await serve("alice", "alice");
     const files = [
       fileOf("checkpoint", await checkpoint()),
@@ -62,7 +62,7 @@ describe("verify --against", () => {
     ]);
   });
 
-  test("finds an older copy, and a log that was changed", async () => {
+  test("detects an older copy, and a changed log", async () => {
     await serve("alice", "alice");
     const old = join(directory, "old");
     const { path, anchorPath, keyPath } = storeIn(directory);
@@ -85,7 +85,7 @@ describe("verify --against", () => {
     expect((await verify(forged)).err).toContain(`the first 2 leaves are not those of ${forged}`);
   });
 
-  test("takes what the trusted keys signed, of one of the logs, and nothing else", async () => {
+  test("accepts what the trusted keys signed, of one of the logs, and nothing else", async () => {
     const [receipt] = await serve("alice", "bob");
     const good = await checkpoint();
     const { origin, size, root } = parseCheckpoint(good);
@@ -108,7 +108,7 @@ describe("verify --against", () => {
   });
 });
 
-describe("verify, of what stands beside a log", () => {
+describe("verify of rows beside a log", () => {
   const content = "permit(principal, action, resource);";
   const revision = `sha256:${createHash("sha256").update(content).digest("hex")}`;
   const idempotency = { scope: "ab".repeat(32), payloadDigest: `sha256:${"cd".repeat(32)}`, answer: { ok: true } };
@@ -146,8 +146,8 @@ describe("verify, of what stands beside a log", () => {
   });
 });
 
-describe("verify, of keys", () => {
-  test("the genesis record names the key that the log began with, before and after a rotation", async () => {
+describe("verify of keys", () => {
+  test("the genesis record names the log's first key, before and after a rotation", async () => {
     await serve("alice");
     const found = await run("ledger", "search", "--tenant", "alice", "--records", "--json");
     const [key] = readKeyFile(storeIn(directory).keyPath) ?? [];
@@ -158,7 +158,7 @@ describe("verify, of keys", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
-  test("a store whose key is another than the one that the genesis record names is found", async () => {
+  test("a store with another key than its genesis record's is reported", async () => {
     await serve("alice");
     execute(`UPDATE signing_keys SET public_key = x'${"07".repeat(32)}'`);
     await refused(run("ledger", "verify"), "the genesis record names a key that never signed for this store");

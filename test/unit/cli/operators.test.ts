@@ -26,7 +26,7 @@ test("a token is shown once, and the private file has its hash only", async () =
   expect(operatorOf(parseOpsCredentials(text), `${token}x`)).toBeUndefined();
 });
 
-test("names are listed and removed; one is there once", async () => {
+test("names are listed and removed, and each exists once", async () => {
   expect((await run("list")).out).toBe("no credentials\n");
   const { name, token } = JSON.parse((await run("add", "--name", "olga", "--json")).out);
   expect([name, token]).toEqual(["olga", expect.stringMatching(/^.{43}$/)]);
@@ -46,7 +46,7 @@ test.each([
   ["a line without a hash", "olga\n", "line 1 is not a name and a SHA-256"],
   ["a short hash", `olga:${"a".repeat(63)}\n`, "line 1 is not a name and a SHA-256"],
   ["a name that comes twice", `o:${"a".repeat(64)}\n\no:${"b".repeat(64)}\n`, "line 3 repeats a name"],
-])("%s is refused, and left as it is", async (_, text, problem) => {
+])("%s is refused, and left unchanged", async (_, text, problem) => {
   await run("add", "--name", "first");
   writeFileSync(path, text);
   for (const command of [["list"], ["add", "--name", "otto"], ["remove", "--name", "olga"]])

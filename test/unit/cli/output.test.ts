@@ -10,7 +10,7 @@ import { captureTerminal } from "./terminal.ts";
 const hostile = 'a\tb\n{"purpose":"\u001b]0;title\u0007 \u009b31m \u202e\u2028\r\u{e0001}"}';
 const shown = 'a\tb\n{"purpose":"\\u001b]0;title\\u0007 \\u009b31m \\u202e\\u2028\\u000d\\udb40\\udc01"}';
 
-test("what controls a terminal or turns text is shown as JSON escapes it; lines and columns stay", () => {
+test("control and bidirectional characters are shown as JSON escapes; lines and columns stay", () => {
   const { terminal, written } = captureTerminal();
   print({ text: hostile }, false, terminal);
   expect(written).toEqual({ out: `${shown}\n`, err: "", code: 0 });
@@ -19,13 +19,13 @@ test("what controls a terminal or turns text is shown as JSON escapes it; lines 
   });
 });
 
-test("problems, and the text before them, are shown the same way", () => {
+test("problems, and the text before them, are escaped too", () => {
   const { terminal, written } = captureTerminal();
   print({ problems: [hostile, "b"], text: hostile }, false, terminal);
   expect(written).toEqual({ out: `${shown}\n`, err: `${shown}\nb\n`, code: 1 });
 });
 
-test("machines get the values", () => {
+test("JSON output has the original values", () => {
   const { terminal, written } = captureTerminal();
   print({ problems: [hostile], value: { hostile } }, true, terminal);
   expect(JSON.parse(written.out)).toEqual({ ok: false, hostile, problems: [hostile] });
@@ -44,7 +44,7 @@ function range(from: number, to: number): readonly number[] {
 const obeyed = ({ out, err }: { readonly out: string; readonly err: string }) =>
   controls.filter((control) => !"\n\t".includes(control) && (out + err).includes(control));
 
-test("no control character reaches the terminal in a line, a problem or JSON, whatever the text is", () => {
+test("no control character reaches the terminal in a line, a problem or JSON, for any text", () => {
   const text = fc.array(fc.oneof(fc.constantFrom(...controls), fc.string({ unit: "binary", maxLength: 3 })));
   fc.assert(
     fc.property(text, fc.boolean(), fc.boolean(), (parts, isJson, isGood) => {
@@ -60,7 +60,7 @@ test("no control character reaches the terminal in a line, a problem or JSON, wh
   );
 });
 
-test("a command line that is repeated in a refusal steers nothing, on any command", async () => {
+test("a command line repeated in a refusal cannot control the terminal, on any command", async () => {
   const { terminal } = captureTerminal();
   const names = commandsOf(terminal).commands.flatMap((command) =>
     command.commands.length > 0 ? command.commands.map((inner) => [command.name(), inner.name()]) : [[command.name()]],
@@ -76,7 +76,7 @@ test("a command line that is repeated in a refusal steers nothing, on any comman
     }
 });
 
-test("the service's commands and those of local enforcement escape alike", () => {
+test("the service's commands and those of local enforcement escape the same", () => {
   for (let code = 0; code <= 0x10ffff; code++) {
     const character = String.fromCodePoint(code);
     if (visibleLine(character) !== clientVisibleLine(character)) expect.unreachable(`U+${code.toString(16)}`);

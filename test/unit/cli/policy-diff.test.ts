@@ -14,7 +14,7 @@ const diff = (...options: string[]) => run("diff", join(directory, "old"), join(
 const forbid = (condition: string) => `@id("none") forbid (principal, action, resource) when { ${condition} };`;
 const sum = "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 1 > 9";
 
-test("what is the same is the same, also as a refactoring", async () => {
+test("equal sets, and refactored ones, have no difference", async () => {
   write("old", "none.cedar", forbid('["a", "b"].contains(context.claimed.resource.kind)'));
   write("new", "none.cedar", forbid('context.claimed.resource.kind == "a" || context.claimed.resource.kind == "b"'));
   const { out, err, code } = await diff("--sampled");
@@ -22,7 +22,7 @@ test("what is the same is the same, also as a refactoring", async () => {
   expect(out).toContain("0 ways in which they are decided differently");
 });
 
-test("what is equal by its form needs no proof", async () => {
+test("sets of equal form need no proof", async () => {
   write("old", "none.cedar", forbid(sum));
   write("new", "none.cedar", `${forbid(sum)} // the same`.replace(" when", "\nwhen"));
   expect(await diff()).toMatchObject({
@@ -33,7 +33,7 @@ test("what is equal by its form needs no proof", async () => {
   expect(JSON.parse((await diff("--json")).out)).toMatchObject({ ok: true, exhaustive: true, changes: 0, summary: [] });
 });
 
-test("a change is shown with an example, which runs and is decided as it is said", async () => {
+test("a change is shown with an example, which runs and is decided as stated", async () => {
   write("new", "none.cedar", forbid('context.claimed.labels.contains("secret") && !principal.scopes.contains("s")'));
   const { out, err, code } = await diff();
   expect([err, code]).toEqual(["1 difference found\n", 1]);
@@ -58,7 +58,7 @@ test("a change is shown with an example, which runs and is decided as it is said
   }
 });
 
-test("it ends with 1 if there are more differences than are allowed, with 3 if that is not known", async () => {
+test("exits with 1 if there are more differences than allowed, with 3 if that is unknown", async () => {
   write("new", "none.cedar", forbid("context.claimed has purpose"));
   const { changes } = JSON.parse((await diff("--json")).out);
   expect(await diff("--max-changes", String(changes), "--sampled")).toMatchObject({ code: 0, err: "" });
@@ -93,7 +93,7 @@ test("the questions of both directories' tests are asked, and with one member ch
   expect(await diff()).toMatchObject({ code: 2, err: expect.stringContaining("tests/a.yaml") });
 });
 
-test("it ends with 2 where nothing was compared", async () => {
+test("exits with 2 if nothing was compared", async () => {
   write("new", "none.ceder", forbid("true"));
   expect(await diff("--max-changes", "0")).toMatchObject({
     code: 2,
@@ -117,7 +117,7 @@ test.each([
   await refused(diff(option, value), option);
 });
 
-test("check names what applies to no request, and fails by it where it is strict", async () => {
+test("check names a policy that applies to no request, and fails if strict", async () => {
   const [kind, other] = ["a", "b"].map((word) => `context.claimed.resource.kind == "${word}"`);
   write("new", "none.cedar", `\n${forbid(`${kind} && ${other}`)}`);
   const line = "set/none.cedar:2: none applies to no request";

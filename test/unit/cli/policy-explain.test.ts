@@ -10,7 +10,7 @@ const explain = (...options: string[]) => explainIn(samplePolicies, ...options);
 
 const asked = ["--tenant", "tenant-a", "--action", "access", "--application", "payroll", "--kind", "record"];
 
-test("a denial is explained, and is no failure", async () => {
+test("a denial is explained, and exits with 0", async () => {
   const { out, err, code } = await explain(...asked, "--environment", "production", "--label", "a", "b");
   expect([err, code]).toEqual(["", 0]);
   const lines = out.split("\n");
@@ -28,7 +28,7 @@ test("a denial is explained, and is no failure", async () => {
   }
 });
 
-test("a denial by default names what would have permitted it; a policy that does not decide says why", async () => {
+test("a default denial names what would have permitted it; a policy that does not decide says why", async () => {
   const doctors = `@id("doctors") permit (principal, action == Action::"access", resource)
      when { principal.scopes.contains("doctor") && context.claimed has purpose && context.claimed.purpose == "care" };
      @id("none-abroad") forbid (principal, action, resource) when { context.claimed.attributes.hasTag("abroad") };
@@ -57,7 +57,7 @@ test("a denial by default names what would have permitted it; a policy that does
   expect(other.out).toContain("  no policy permits it, whatever is asked\n");
 });
 
-test("a permit that holds beside a forbid, and a policy that fails, are told from what does not hold", async () => {
+test("a permit beside a forbid, and a policy with an error, are distinguished from a false condition", async () => {
   const sum = "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 == 0";
   const all = `@id("all") permit (principal, action, resource);
      @id("none") forbid (principal, action, resource) unless { context.claimed has purpose };
@@ -70,7 +70,7 @@ test("a permit that holds beside a forbid, and a policy that fails, are told fro
   expect(failed.out).toMatch(/\n {4}cannot be evaluated: @id\("sum"\) forbid/);
 });
 
-test("for a machine: the decision and its layers, absent inputs as null", async () => {
+test("as JSON: the decision and its layers, absent inputs as null", async () => {
   const { out } = await explain(...asked, "--json", "--attribute", "region=eu", "processing_region=us=x");
   const { ok, allow, reasons, layers } = JSON.parse(out);
   expect([ok, allow, reasons]).toEqual([true, false, ["tenant/eu-residency"]]);
@@ -115,7 +115,7 @@ test("a file asks the same as options", async () => {
 
 const testsFile = join(import.meta.dirname, "../../../policies/tests/default.yaml");
 
-test("a test of a file of tests asks its question", async () => {
+test("a test of a tests file asks its question", async () => {
   const { out } = await explain("--request", testsFile, "--test", "do-not-export denies");
   expect(out).toMatch(/^DENY .*\nbecause of: platform\/do-not-export\n/);
 });

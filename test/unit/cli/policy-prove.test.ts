@@ -53,7 +53,7 @@ const example = (more: object) => ({
   ],
 });
 
-test("what is proven is equal for every request", async () => {
+test("a proven pair is equal for every request", async () => {
   calculate(`${size} + 1 > 9`, `${size} > 8`);
   expect(await run("--max-changes", "0")).toMatchObject({ code: 3 });
   const { out, err, code } = await prove({ head, each: equal }, "--max-changes", "0");
@@ -64,7 +64,7 @@ test("what is proven is equal for every request", async () => {
   expect(json.proof).toEqual({ equal: true, solver: "a solver", proven: 12, statements: 12, undecided: [] });
 });
 
-test("an example of the solver's that the search did not find is a change, and counts", async () => {
+test("a solver's example that the search did not find is a change, and counts", async () => {
   calculate(`${size} * ${size} > 8`, `${size} * ${size} > 9`);
   const each = { counterexample: example({ content_size_bytes: 3, purpose: "x" }) };
   await refused(prove({ head, each }), "1 difference found\n");
@@ -82,7 +82,7 @@ test("an example of the solver's that the search did not find is a change, and c
 });
 
 /** Of the statements, half are about another principal, for whom no permit here counts: those hold by their form. */
-test("it ends with 3 where something is neither proven nor refuted, whatever is allowed", async () => {
+test("exits with 3 if anything is neither proven nor refuted, whatever is allowed", async () => {
   calculate(`${size} + 1 > 9`, `${size} > 8`);
   const { out, err, code } = await prove({ head, each: { undecided: "too hard" } });
   expect([err, code]).toEqual(["not everything was proven or refuted\n", 3]);
@@ -96,7 +96,7 @@ test("it ends with 3 where something is neither proven nor refuted, whatever is 
   expect(json.proof.undecided[0]).toMatch(/^access for any other tenant: .* ended with 9$/);
 });
 
-test("whatever a counterexample consists of, it is none where nothing differs", async () => {
+test("any counterexample is rejected if nothing differs", async () => {
   calculate(`${size} + 1 > 9`, `${size} > 8`);
   const json = fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<unknown>;
   const part = (value: unknown) => fc.oneof(fc.constant(value), json);
@@ -124,7 +124,7 @@ test("a proof that an example refutes is not believed", async () => {
   expect(out).toContain("not decided:\n  the prover says that all is equal, which the examples above refute\n");
 });
 
-test("it ends with 4 where the prover or the solver is missing, and the search stands", async () => {
+test("exits with 4 if the prover or the solver is missing, and the search result stays", async () => {
   write("new", "none.cedar", forbid("context.claimed has purpose"));
   const nowhere = await run("--prove", "--prover", join(directory, "prover"), "--max-changes", "0");
   expect(nowhere).toMatchObject({ code: 4, out: expect.stringContaining("\ndenies: ") });
@@ -141,7 +141,7 @@ test("it ends with 4 where the prover or the solver is missing, and the search s
   ]);
 });
 
-test("nothing is asked about what is compared otherwise, and it is said", async () => {
+test("parts that are compared otherwise are not proven, and reported", async () => {
   fileOf(
     "new/manifest.yaml",
     'platform: set\ntenants: { "*": set }\nguidance: { handling_mode: careful }\ncaller_attributes: { a: { type: text } }\n',
@@ -153,7 +153,7 @@ test("nothing is asked about what is compared otherwise, and it is said", async 
   expect(out).toContain("\n  the manifests differ in guidance\n");
 });
 
-test("options of a proof are about one", async () => {
+test("options of a proof need --prove", async () => {
   expect(await run("--prover", "x")).toMatchObject({ code: 2, err: "--prover: is about --prove\n" });
   expect(await run("--solver-timeout", "5")).toMatchObject({ code: 2, err: "--solver-timeout: is about --prove\n" });
   for (const wrong of ["0", "86401", "-1", "1.5", "soon"]) {

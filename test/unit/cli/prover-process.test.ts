@@ -26,7 +26,7 @@ function ask(behaviour: ProverBehaviour, options: Partial<ProverOptions> = {}) {
 const lines = (...values: unknown[]) => values.map((value) => `${JSON.stringify(value)}\n`).join("");
 const example = { principal: { type: "Principal", id: "p" }, context: {}, entities: [] };
 
-test("a whole answer is the answer", async () => {
+test("a complete answer is accepted", async () => {
   const counterexample = { counterexample: example };
   const seen: number[] = [];
   const asked = await ask(
@@ -63,7 +63,7 @@ test.each(undecided)("nothing is proven by a prover that %s", async (_name, beha
   expect(await ask(behaviour)).toEqual({ solver: "a solver", answers: [reason, reason] });
 });
 
-test("what was refuted and what was not decided stays so where a prover dies", async () => {
+test("refuted and undecided parts stay so if a prover dies", async () => {
   const answers = [{ counterexample: example }, { undecided: "too hard" }];
   expect(await ask({ head, text: lines(...answers), code: 1 })).toEqual({ solver: "a solver", answers });
 });
@@ -89,7 +89,7 @@ test.each(missing)("a prover is missing that %s", async (_name, behaviour, why) 
   expect(await ask(behaviour)).toEqual({ missing: expect.stringContaining(why) });
 });
 
-describe("a program that cannot be started is said so", () => {
+describe("a program that cannot be started is reported", () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "prover-"));
@@ -111,8 +111,8 @@ describe("a program that cannot be started is said so", () => {
   });
 });
 
-describe("a prover that never ends, and a solver of its, are ended", () => {
-  test("where it is too late", async () => {
+describe("a prover that never ends is stopped, with its solver", () => {
+  test("when its time is over", async () => {
     const hanging = await listenForHanging(2);
     const asked = ask({ head, text: lines(equal), hangsAt: hanging.port }, { graceMs: 3_000 });
     await hanging.allRunning;
@@ -135,7 +135,7 @@ describe("a prover that never ends, and a solver of its, are ended", () => {
     });
   });
 
-  test("where the prover is killed, and its solver is not", async () => {
+  test("when the prover is killed, and its solver is not", async () => {
     const hanging = await listenForHanging(2);
     const killed = { undecided: expect.stringContaining("ended with SIGKILL") };
     const asked = await ask({ head, hangsAt: hanging.port, isKilled: true });

@@ -56,7 +56,7 @@ afterEach(async () => {
   ledger = undefined;
 });
 
-test("a copy made while records come in is a whole store, for its owner alone, with every receipt from before it", async () => {
+test("a copy made under load is a whole store, readable by its owner only, with every receipt from before it", async () => {
   ledger = await openLedger();
   const before = (await append(20)).flatMap((one) => one ?? []);
   let isOver = false;
@@ -88,7 +88,7 @@ test("a copy made while records come in is a whole store, for its owner alone, w
   for (const { receipt } of before) expect(verifyReceipt(givenOf(receipt), key).record).toBeDefined();
 });
 
-test("what was erased since stays erased in an older copy; without its anchor it is known what to erase again", async () => {
+test("an older copy does not show what was erased since; without its anchor, it lists what to erase again", async () => {
   const recordId = await serve(3);
   const { anchorPath } = storeIn(directory);
   await backUp();
@@ -113,7 +113,7 @@ test("what was erased since stays erased in an older copy; without its anchor it
   expect((await run("ledger", "verify")).code).toBe(0);
 });
 
-describe("nothing is replaced, and nothing is left of what fails:", () => {
+describe("a failed backup replaces nothing, and leaves nothing", () => {
   const store = () => storeIn(directory).path;
   test.each([
     ["the store itself", store, "is there already"],
@@ -136,7 +136,7 @@ describe("nothing is replaced, and nothing is left of what fails:", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
-  test.runIf(process.platform === "linux")("a disk that is full", async () => {
+  test.runIf(process.platform === "linux")("on a full disk", async () => {
     await serve(20);
     // A limit of the process stands in for the disk's: what is beyond is not written.
     const limited = `trap '' XFSZ; ulimit -f 64; exec "$0" "$@"`;
@@ -164,14 +164,14 @@ describe("nothing is replaced, and nothing is left of what fails:", () => {
 test.each([
   ["missing", (path: string) => rmSync(path), "is missing"],
   ["no database", (path: string) => writeFileSync(path, "x".repeat(4_096)), "file is not a database"],
-])("of a store that is %s there is no copy", async (_, change, problem) => {
+])("a store that is %s is not copied", async (_, change, problem) => {
   await serve(1);
   change(storeIn(directory).path);
   await refused(backUp(), RegExp(`^SVC_STORE: .*${problem}`));
   expect(existsSync(target())).toBe(false);
 });
 
-test("what has expired goes, of every tenant; what has not stays, and the store gets smaller", async () => {
+test("expired rows of every tenant are removed, others stay, and the store gets smaller", async () => {
   await serve(200);
   const { path } = storeIn(directory);
   const database = new DatabaseSync(path);

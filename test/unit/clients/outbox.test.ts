@@ -12,7 +12,7 @@ const item = (idempotencyKey: string): Item => ({ idempotencyKey });
 /** Lets everything happen that waits for nothing. */
 const settle = () => new Promise<void>((done) => setImmediate(done));
 
-test("whatever is added, acknowledged and begun again: in order, within bounds, each once", async () => {
+test("items are sent in order, within bounds, each once, whatever is added, acknowledged and restarted", async () => {
   const step = fc.oneof(
     { weight: 5, arbitrary: fc.record({ does: fc.constant("add" as const), bytes: fc.integer({ min: 1, max: 40 }) }) },
     { weight: 4, arbitrary: fc.record({ does: fc.constant("take" as const) }) },
@@ -120,7 +120,7 @@ test.each<[string, readonly { readonly sequence: bigint; readonly result?: Item 
   expect(outbox.left()).toHaveLength(3);
 });
 
-test("who waits hears of a failure; what is left stays in the list", async () => {
+test("a waiting caller gets the failure; unsent items stay in the list", async () => {
   const outbox = new Outbox<Item, Item>({ maxUnacknowledgedItems: 1 });
   const { result } = await outbox.add(item("a"), 1);
   const waiting = outbox.add(item("b"), 1);
@@ -130,6 +130,6 @@ test("who waits hears of a failure; what is left stays in the list", async () =>
   expect(outbox.left()).toEqual([item("a")]);
 });
 
-test.each([0, -1, Number.NaN])("%d items are no bound", (maxUnacknowledgedItems) => {
+test.each([0, -1, Number.NaN])("%d items are no valid bound", (maxUnacknowledgedItems) => {
   expect(() => new Outbox({ maxUnacknowledgedItems })).toThrow(RangeError);
 });

@@ -58,14 +58,14 @@ test.each(ranges.map((vector) => ({ ...vector })))("$name: $refused", async (vec
     );
 });
 
-test("names are of one vector each, and each way to be wrong is in one of them", () => {
+test("each name occurs in one vector, and each fault in one of them", () => {
   expect(new Set(ranges.map(({ name }) => name)).size).toBe(ranges.length);
   const wrong = ranges.filter(({ refused }) => refused !== undefined).map(({ name }) => name);
   expect(wrong.length).toBeGreaterThan(20);
   expect(wrong).toContain("an answered item that says it was refused");
 });
 
-test("no answer holds of which a character was changed", async () => {
+test("no answer verifies with a changed character", async () => {
   const good = ranges.filter(({ refused, records }) => refused === undefined && records !== undefined);
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...good), fc.nat(), fc.constantFrom(..."0aA=+/ \n"), async (vector, at, put) => {

@@ -46,7 +46,7 @@ test("every vector has a name of its own, and what must be refused is among them
   expect("refused" in named("a signature that stands twice")).toBe(true);
 });
 
-test("a browser, which has only WebCrypto, comes to the same results", async () => {
+test("a browser, which has only WebCrypto, gets the same results", async () => {
   const builtin = vi.spyOn(process, "getBuiltinModule").mockReturnValue(undefined as never);
   vi.resetModules();
   const browsers = await import("../../../clients/typescript/src/receipts.ts");
@@ -60,7 +60,7 @@ test("a browser, which has only WebCrypto, comes to the same results", async () 
   }
 });
 
-test("what a caller does with a verified root does not change what is verified later", async () => {
+test("a caller that changes a verified root does not affect later verifications", async () => {
   const [first] = good as [Vector];
   const { root } = await verify(first);
   const before = root.slice();
@@ -68,7 +68,7 @@ test("what a caller does with a verified root does not change what is verified l
   expect((await verify(first)).root).toEqual(before);
 });
 
-test("proofs of consistency show what they say", async () => {
+test("proofs of consistency prove what they say", async () => {
   for (const { earlier, later, proof, continues: expected } of vectors.consistency) {
     const [first, second] = [await verify(named(earlier)), await verify(named(later))];
     const hashes = proof.split("\n").flatMap((line) => (line === "" ? [] : [parseBase64(line) ?? new Uint8Array(0)]));
@@ -85,7 +85,7 @@ function isUnsigned(proof: string, at: number, logKey: string): boolean {
   return line.startsWith("extra ") || (line.startsWith("— ") && !line.startsWith(`— ${signer} `));
 }
 
-test("no receipt holds of which a signed character was changed", async () => {
+test("no receipt verifies with a changed character under the signature", async () => {
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...good), fc.nat(), fc.constantFrom(..."0aA=+/ \n"), async (vector, at, put) => {
       // A brief receipt shows a position: which record stands there is for the whole one to show.
@@ -103,7 +103,7 @@ test("no receipt holds of which a signed character was changed", async () => {
   );
 });
 
-test("nor by a key that did not sign", async () => {
+test("no receipt verifies by a key that did not sign", async () => {
   const [first] = good;
   const { log_key } = vectors.receipts.find(
     (each) => each.log_key.split("@")[0] !== first?.log_key.split("@")[0],
@@ -111,7 +111,7 @@ test("nor by a key that did not sign", async () => {
   await expect(verify(first as Vector, log_key)).rejects.toThrow(ReceiptError);
 });
 
-test("what no record holds is refused as no record's, wherever an answer has it", () => {
+test("a text that is no record is refused, wherever an answer has it", () => {
   fc.assert(
     fc.property(fc.constantFrom("\0", "\ud800", "\udfff"), fc.string(), fc.string(), (bad, before, after) => {
       const text = before + bad + after;

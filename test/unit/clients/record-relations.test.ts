@@ -7,7 +7,7 @@ import { recordRelations } from "../../../gen/record-relations.ts";
 
 const file = new URL("../../../clients/conformance/vectors/record-relations.json", import.meta.url);
 
-test("the module has what the shared file has", () => {
+test("the module equals the shared file", () => {
   expect(recordRelations).toEqual(JSON.parse(readFileSync(file, "utf8")));
 });
 

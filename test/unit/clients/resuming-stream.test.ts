@@ -65,7 +65,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
-test("a stream on which nothing is sent is never opened", async () => {
+test("a stream without items is never opened", async () => {
   const { transport, opened } = service([acknowledging]);
   const stream = createBulkClient(transport).openEventStream();
   await stream.close();
@@ -75,7 +75,7 @@ test("a stream on which nothing is sent is never opened", async () => {
   await expect(stream.send(event)).rejects.toThrow("the stream is closed");
 });
 
-test("headers go with every stream; the key and number of an item are told at once", async () => {
+test("headers go with every stream; the key and number of an item are returned at once", async () => {
   const { transport, opened } = service([refusing(Code.Unavailable), acknowledging]);
   const stream = createBulkClient(transport).openEventStream({ headers: { "x-svc-receipt": "none" } });
   const { sequence, idempotencyKey, result } = await stream.send(event, "order-1");
@@ -86,7 +86,7 @@ test("headers go with every stream; the key and number of an item are told at on
   expect(opened.map(({ requestHeader }) => requestHeader.get("x-svc-receipt"))).toEqual(["none", "none"]);
 });
 
-test("what the program does to its own object afterwards is not sent", async () => {
+test("later changes of the program's object are not sent", async () => {
   const seen: (string | undefined)[] = [];
   const { transport } = service([
     async function* (requests) {
@@ -108,7 +108,7 @@ test("what the program does to its own object afterwards is not sent", async () 
 test.each([
   ["abort", (stream: { abort(reason?: unknown): void }) => stream.abort()],
   ["its signal", (_stream: unknown, stop: AbortController) => stop.abort()],
-] as const)("given up by %s: whatever waits rejects, and what was left is told", async (_name, give) => {
+] as const)("abandoned by %s: waiting calls reject, and unsent items are returned", async (_name, give) => {
   const { transport, opened } = service([silent]);
   const stop = new AbortController();
   const stream = createBulkClient(transport).openEventStream({ maxUnacknowledgedItems: 2, signal: stop.signal });
@@ -125,14 +125,14 @@ test.each([
   await expect.poll(() => opened[0]?.signal.aborted).toBe(true);
 });
 
-test("a signal that was aborted before opens nothing", async () => {
+test("a signal that is already aborted opens nothing", async () => {
   const { transport, opened } = service([acknowledging]);
   const stream = createBulkClient(transport).openEventStream({ signal: AbortSignal.abort() });
   expect(await failureOf(stream.send(event))).toMatchObject({ code: Code.Canceled });
   expect(opened).toHaveLength(0);
 });
 
-test("given up after a cut: nothing is opened again", async () => {
+test("abandoned after a cut: nothing is opened again", async () => {
   const { transport, opened } = service([refusing(Code.Unavailable)], {
     ...quick,
     baseDelayMs: 60_000,
@@ -147,7 +147,7 @@ test("given up after a cut: nothing is opened again", async () => {
   expect(opened).toHaveLength(1);
 });
 
-test("pauses are told, and their errors fail the stream", async () => {
+test("pauses are reported, and errors of the callback fail the stream", async () => {
   const told: number[] = [];
   const onRetry = (_problem: unknown, delayMs: number) => {
     told.push(delayMs);
@@ -161,7 +161,7 @@ test("pauses are told, and their errors fail the stream", async () => {
   expect(await failureOf(stream.send(event))).toBeInstanceOf(PlatformError);
 });
 
-test("who retries nothing opens one stream for what is not acknowledged", async () => {
+test("without retries, one stream is opened for unacknowledged items", async () => {
   const { opened } = service([refusing(Code.Unavailable)]);
   const transport = createRouterTransport(({ rpc }) => {
     rpc(BulkStreamService.method.streamEvents, (_requests, context) => {
@@ -175,7 +175,7 @@ test("who retries nothing opens one stream for what is not acknowledged", async 
   expect(opened).toHaveLength(1);
 });
 
-test("JSON has no streams", async () => {
+test("JSON refuses streams", async () => {
   const transport = createRestTransport({ baseUrl: "http://127.0.0.1:1" });
   const stream = createBulkClient(transport).openRegistrationStream();
   const { result } = await stream.send({ artifactDigest: "sha256:00" });

@@ -5,7 +5,7 @@ import { settings } from "../../../src/config/settings.ts";
 import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
 
 describe("defaults", () => {
-  test("every default is a value that its own parser takes, and every row has help", () => {
+  test("pass their own parsers, and every row has help", () => {
     for (const setting of Object.values(settings)) {
       expect(setting.help, setting.name).not.toBe("");
       if (setting.default === undefined) expect(setting.absent, setting.name).toBeTypeOf("string");
@@ -36,12 +36,12 @@ describe("values", () => {
     ["SVC_FORWARDED_CERT_FORMAT", "der", { forwardedCertFormat: "der" }],
   ])("%s=%s", (name, value, expected) => expect(configOf({ [name]: value })).toMatchObject(expected));
 
-  test("route scopes replace the named route's only", () => {
+  test("route scopes replace only the named route's", () => {
     const { routeScopes } = configOf({ SVC_ROUTE_SCOPES: '{"whoami":["me"],"evidence":[]}' });
     expect(routeScopes).toMatchObject({ whoami: ["me"], evidence: [], "key-access-plan": ["keys.use"] });
   });
 
-  test("key references", () => {
+  test("reads key references", () => {
     const { keyReferences } = configOf({
       SVC_KEY_REFERENCES:
         '{"hsm://a/*":{"mode":"authorized_key_release","origin":"hsm","tenants":["a"],"exchange_algorithm":"ML-KEM-768"},' +
@@ -134,7 +134,7 @@ describe("names", () => {
     expect(problemsOf({ [name]: "x" })).toEqual([expect.stringContaining(problem)]),
   );
 
-  test("what an orchestrator injects for service links is ignored, and so is everything without the prefix", () => {
+  test("ignores variables that an orchestrator injects for service links, and all without the prefix", () => {
     const injected = {
       SVC_PLATFORM_API_SERVICE_HOST: "10.0.0.1",
       SVC_PLATFORM_API_SERVICE_PORT_HTTP: "80",
@@ -146,7 +146,7 @@ describe("names", () => {
   });
 });
 
-test("all problems are told at once", () => {
+test("all problems are reported at once", () => {
   const problems = problemsOf({
     SVC_LISTEN: "x",
     SVC_LOG_LEVEL: "loud",
@@ -162,7 +162,7 @@ test("all problems are told at once", () => {
 });
 
 describe("what a command uses", () => {
-  test("is all that it validates", () => {
+  test("is the only part that it validates", () => {
     const env = { ...goodEnvironment, SVC_LISTEN: "broken", SVC_POLICY_DIR: undefined, SVC_STORE: "broken" };
     const policy = readConfig(env, undefined, { uses: "policy", files: filesOf() });
     expect(policy).toMatchObject({ config: { supportedProfiles: ["tdf", "envelope", "detached_signature"] } });

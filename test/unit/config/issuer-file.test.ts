@@ -12,7 +12,7 @@ const parse = (content: unknown) =>
 const one = (entry: unknown) => ({ issuers: { "https://a.example": entry } });
 
 describe("a file of issuers", () => {
-  test("says what each is to say, and the settings what it leaves out", () => {
+  test("gives each issuer's values, and the settings give the rest", () => {
     const entries = parse(`
       issuers:
         https://id.acme.example/realms/acme:
@@ -46,7 +46,7 @@ describe("a file of issuers", () => {
   };
   const asked = (changes: object) => one({ tenants, introspection: { ...introspection, ...changes } });
 
-  test("says how an issuer is asked about its tokens", () => {
+  test("states how an issuer's tokens are introspected", () => {
     expect(parse(asked({}))[0]?.introspection).toEqual({
       ...{ endpoint: "https://a.example/introspect", clientId: "svc", tokenPrefix: "" },
       credentials: { kind: "secret", file: "/secret" },
@@ -62,7 +62,7 @@ describe("a file of issuers", () => {
     ["umb_", undefined, true],
     ["a", "ab", true],
     [undefined, undefined, true],
-  ])("opaque tokens that begin with %s and %s", (first, second, areOne) => {
+  ])("refuses opaque tokens with the prefixes %s and %s", (first, second, areOne) => {
     const entry = (fixed: string, prefix: string | undefined) => ({
       tenants: { fixed },
       introspection: { ...introspection, token_prefix: prefix },
@@ -129,14 +129,14 @@ describe("a file of issuers", () => {
     ["a tenant of a list", { fixed: "b" }, { list: ["a", "b"] }, "b"],
     ["patterns, one within the other", { pattern: "cust-*" }, { pattern: "cust-eu-*" }, "cust-eu-*"],
     ["nothing, by a letter", { pattern: "cust-*" }, { list: ["cust_1", "Cust-1", "cus", "cust"] }, undefined],
-  ])("two issuers that share %s", (_name, first, second, shared) => {
+  ])("refuses two issuers that share %s", (_name, first, second, shared) => {
     const content = { issuers: { "https://a.example": { tenants: first }, "https://b.example": { tenants: second } } };
     if (shared === undefined) return expect(parse(content)).toHaveLength(2);
     expect(() => parse(content)).toThrow(/https:\/\/[ab]\.example and https:\/\/[ab]\.example: both may speak for/);
     expect(() => parse(content)).toThrow(`both may speak for ${shared}; a tenant has one issuer`);
   });
 
-  test("overlaps are found exactly where some tenant has two", () => {
+  test("overlaps are found exactly if a tenant has two issuers", () => {
     const word = fc.stringMatching(/^[ab]{1,3}$/);
     const id = (text: string) => must(parseTenantId(text));
     const rule: fc.Arbitrary<TenantRule> = fc.oneof(
@@ -180,7 +180,7 @@ describe("the setting", () => {
   const problems = (env: Record<string, string>) =>
     problemsOf({ ...others, SVC_OIDC_ISSUER: undefined, ...env }, undefined, files);
 
-  test("stands in place of SVC_OIDC_ISSUER, and not beside it", () => {
+  test("replaces SVC_OIDC_ISSUER, and is refused beside it", () => {
     expect(problems({ SVC_OIDC_ISSUERS: "/issuers.yaml" })).toEqual([]);
     expect(problems({ SVC_OIDC_ISSUERS: "/issuers.yaml", SVC_OIDC_ISSUER: "https://a.example" })).toEqual([
       "SVC_OIDC_ISSUERS: and SVC_OIDC_ISSUER are not set together: the file names every issuer",

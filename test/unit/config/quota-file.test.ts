@@ -4,7 +4,7 @@ import { parseQuotaFile } from "../../../src/config/data-files.ts";
 const requests = { limit: 6000, period_seconds: 60 };
 
 describe("a file of quotas", () => {
-  test("has defaults, and tenants that keep them but for what they name", () => {
+  test("has defaults, and tenants that override some of them", () => {
     const text = `
       default:
         requests: { limit: 6000, period_seconds: 60 }
@@ -27,7 +27,7 @@ describe("a file of quotas", () => {
     expect(tenants.size).toBe(2);
   });
 
-  test("names tenants as it is written, whatever else that would be in YAML", () => {
+  test("names tenants as written, whatever YAML would make of them", () => {
     const names = ["0123", "1e3", "0x1F", "12345678901234567890", "null", "true", "1.0", "2026-01-01"];
     const { tenants } = parseQuotaFile(`tenants:\n${names.map((name) => `  ${name}: {}`).join("\n")}\n`);
     expect([...tenants.keys()]).toEqual(names);
@@ -63,7 +63,7 @@ describe("a file of quotas", () => {
     expect(() => parseQuotaFile(JSON.stringify(file))).toThrow(problem);
   });
 
-  test("names all that is wrong, up to some number", () => {
+  test("reports all problems, up to a bound", () => {
     const wrong = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`tenant-${i}`, { records: {} }]));
     expect(() => parseQuotaFile(JSON.stringify({ tenants: wrong }))).toThrow(/tenant-0.*tenant-7.*; and 64 more$/);
   });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { configOf, problemsOf } from "./read.ts";
 
 describe("the file", () => {
-  test("gives values in YAML's own forms, scalars as they are written", () => {
+  test("gives values in YAML's own forms, and scalars as they are written", () => {
     const file = `
 # comment
 SVC_SERVICE_NAME: 1.0
@@ -29,7 +29,7 @@ SVC_ROUTE_SCOPES:
     });
   });
 
-  test("yields to the environment", () => {
+  test("is overridden by the environment", () => {
     expect(configOf({ SVC_LOG_LEVEL: "error" }, "SVC_LOG_LEVEL: debug").logLevel).toBe("error");
   });
 
@@ -37,7 +37,7 @@ SVC_ROUTE_SCOPES:
     ["", "nothing"],
     ["# only a comment\n", "a comment"],
     ["---\n", "an empty document"],
-  ])("may say nothing: %j", (file) => expect(problemsOf({}, file)).toEqual([]));
+  ])("may be empty: %j", (file) => expect(problemsOf({}, file)).toEqual([]));
 
   test.each([
     ["- SVC_LISTEN", /^settings\.yaml: must be a map/],
@@ -57,7 +57,7 @@ SVC_ROUTE_SCOPES:
     expect(problems).toEqual([expect.stringMatching(problem)]);
   });
 
-  test("a broken file's problem does not quote it", () => {
+  test("with a syntax error is not quoted in the problem", () => {
     expect(problemsOf({}, "SVC_STORE: 'postgres://user:word@host\n").join()).not.toContain("word");
   });
 });

@@ -29,7 +29,7 @@ describe("a file for sign-in", () => {
     expect(() => parseSignInFile(JSON.stringify({ ...good, ...change }))).toThrow(problem);
   });
 
-  test("may be on loopback, with its issuer, for development", () => {
+  test("may use loopback, with its issuer, for development", () => {
     const local = { ...good, issuer: "http://127.0.0.1:4400", url: "http://127.0.0.1:9090" };
     expect(parseSignInFile(JSON.stringify(local)).url).toBe("http://127.0.0.1:9090");
   });
@@ -40,7 +40,7 @@ describe("a service does not start", () => {
     problemsOf({ SVC_CONSOLE_SIGN_IN: "/sign-in", ...env }, undefined, filesOf(texts, modes));
   const texts = { "/sign-in": JSON.stringify(good), "/secret": secret };
 
-  test("unless the file and its secret are right", () => {
+  test("unless the file and its secret are valid", () => {
     expect(started(texts)).toEqual([]);
     expect(started({ "/sign-in": JSON.stringify(good) })[0]).toContain("SVC_CONSOLE_SIGN_IN: /secret cannot be read");
     expect(started({ ...texts, "/secret": "short" })[0]).toContain("fewer than 32 characters");

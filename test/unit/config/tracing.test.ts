@@ -22,11 +22,11 @@ test.each([
   ["the exporter is none", { ...endpoint, OTEL_TRACES_EXPORTER: "none" }],
   ["the SDK is disabled", { ...endpoint, OTEL_SDK_DISABLED: "TRUE" }],
   ["only what does not ask for traces is said", { OTEL_SERVICE_NAME: "x", OTEL_TRACES_SAMPLER: "always_on" }],
-])("where %s, nothing is traced", (_what, env) => {
+])("if %s, nothing is traced", (_what, env) => {
   expect(read(env)).toEqual({ tracing: undefined, warnings: [] });
 });
 
-test("the exporter alone asks for traces, to the standard's own endpoint", () => {
+test("the exporter alone turns tracing on, to the standard's own endpoint", () => {
   expect(read({ OTEL_TRACES_EXPORTER: "otlp" })).toMatchObject({
     tracing: {
       url: "http://localhost:4318/v1/traces",
@@ -59,7 +59,7 @@ test.each([
   expect(on(env)).toMatchObject({ sampler, warnings: [] });
 });
 
-describe("a value that is none is passed over, with a warning that does not repeat it", () => {
+describe("an invalid value is ignored, with a warning that does not repeat it", () => {
   test.each([
     ["OTEL_TRACES_SAMPLER", "sometimes", { sampler: { ratio: 1, isParentBased: true } }],
     ["OTEL_TRACES_SAMPLER_ARG", "1.5", { sampler: { ratio: 1 } }],
@@ -84,7 +84,7 @@ describe("a value that is none is passed over, with a warning that does not repe
   });
 });
 
-test("headers are those for all signals and those for traces, which win", () => {
+test("headers for traces override those for all signals", () => {
   const env = {
     OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20a,x-team=one",
     OTEL_EXPORTER_OTLP_TRACES_HEADERS: "x-team=two",
@@ -92,7 +92,7 @@ test("headers are those for all signals and those for traces, which win", () => 
   expect(on(env)).toMatchObject({ headers: { authorization: "Bearer a", "x-team": "two" }, warnings: [] });
 });
 
-test("the service's own name wins over that among the attributes", () => {
+test("the service's own name overrides the one in the attributes", () => {
   const env = { OTEL_RESOURCE_ATTRIBUTES: "service.name=one,team=a%2Cb", OTEL_SERVICE_NAME: "two" };
   expect(on(env).resource).toEqual({ "service.name": "two", team: "a,b" });
 });
@@ -106,12 +106,12 @@ test.each([
   });
 });
 
-test("spans over plain http off loopback are warned of", () => {
+test("spans over plain http off loopback cause a warning", () => {
   const { warnings } = on({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector.example:4318" });
   expect(warnings).toEqual([expect.stringContaining("plain http off loopback")]);
 });
 
-test("a certificate that cannot be read refuses to start: without it, others would be trusted", () => {
+test("a certificate that cannot be read refuses to start instead of trusting others", () => {
   expect(read({ ...endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE: "/gone.pem" })).toEqual({
     problems: ["OTEL_EXPORTER_OTLP_CERTIFICATE: cannot be read"],
   });

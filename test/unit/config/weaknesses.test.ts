@@ -135,7 +135,7 @@ test.each<[what: string, Environment]>([
   expect(problemsOf(env, undefined, files)).toEqual([]);
 });
 
-test("a missing file is told beside everything else", () => {
+test("a missing file is reported beside all other problems", () => {
   const env = { SVC_POLICY_DIR: "/none", SVC_STORE_PASSWORD_FILE: "/none", SVC_LOG_LEVEL: "loud" };
   expect(problemsOf(env)).toEqual([
     expect.stringContaining("SVC_LOG_LEVEL: "),
@@ -169,13 +169,13 @@ describe("files that must stay secret", () => {
     }
   });
 
-  test("a nonce key", () => {
+  test("a nonce key is refused if others can read it", () => {
     const files = filesOf({ "/nonce.key": "n".repeat(40) }, { "/nonce.key": 0o646 });
     const dpop = { SVC_PROOF_OF_POSSESSION: "dpop", SVC_DPOP_NONCE_KEY: "/nonce.key" };
     expect(problemsOf(dpop, undefined, files)).toEqual([expect.stringMatching(/^SVC_DPOP_NONCE_KEY: .*0646/)]);
   });
 
-  test("what others provide may be readable, with a warning", () => {
+  test("mounted secrets may be readable by others, with a warning", () => {
     const files = filesWith({ "/tls.key": 0o644, "/session.key": 0o664 });
     expect(problemsOf(settings, undefined, files)).toEqual([]);
     const config = { tlsKey: "/tls.key", sessionKey: "/session.key", ledgerKey: "/ledger.key" };
@@ -185,7 +185,7 @@ describe("files that must stay secret", () => {
     ]);
   });
 
-  test("a certificate is no secret, and a system without permissions is believed", () => {
+  test("a certificate is no secret, and a file system without permissions is accepted", () => {
     expect(problemsOf(settings, undefined, filesWith({ "/tls.crt": 0o644 }))).toEqual([]);
     const files = { ...filesWith({ "/tls.key": 0o666 }), permissions: () => undefined };
     expect(problemsOf(settings, undefined, files)).toEqual([]);
@@ -209,7 +209,7 @@ describe("a PostgreSQL store", () => {
     "postgres://svc@db.example/platform?sslmode=verify-full",
     "postgres://svc@127.0.0.1:5433/platform",
     "postgres://svc@%2Frun%2Fpostgresql/platform",
-  ])("%s is taken", (value) => {
+  ])("%s is accepted", (value) => {
     expect(problemsOf({ SVC_STORE: value })).toEqual([]);
   });
 });

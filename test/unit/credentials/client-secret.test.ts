@@ -21,14 +21,14 @@ const good = {
   secret: text,
 };
 
-describe("a secret", () => {
-  test("is 256 random bits, another each time", () => {
+describe("a client's secret", () => {
+  test("is 256 random bits, different each time", () => {
     const secrets = [newSecret(random), newSecret(random)];
     expect(new Set(secrets).size).toBe(2);
     for (const secret of secrets) expect(secret).toMatch(/^[A-Za-z0-9_-]{43}$/);
   });
 
-  test("fits its hash, and no other does", async () => {
+  test("matches its hash, and no other secret does", async () => {
     const read = parseSecretHash(text);
     if (read === undefined) throw new Error("no hash");
     expect(await isSecret("secret", read)).toBe(true);
@@ -36,7 +36,7 @@ describe("a secret", () => {
     expect(formatSecretHash(await hashSecret("secret", random))).not.toBe(text);
   });
 
-  test("is hashed as the standard form says, so that other programs can check it", () => {
+  test("is hashed in the standard form, so that other programs can check it", () => {
     expect(text).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
     const [, , , , salt = "", hash = ""] = text.split("$");
     const parameters = { parallelism: 1, memory: 19_456, passes: 2, tagLength: 32 };
@@ -65,7 +65,7 @@ describe("a secret", () => {
 describe("the file", () => {
   const fileOf = (client: unknown) => JSON.stringify({ clients: [client] });
 
-  test("is what was written", () => {
+  test("reads what was written", () => {
     const clients = parseClientFile(fileOf(good));
     expect(clients).toMatchObject([{ tenantId: "tenant-a", clientId: "payroll", scopes: ["a", "b"] }]);
     expect(parseClientFile(formatClientFile(clients))).toEqual(clients);
@@ -103,7 +103,7 @@ describe("verifying", () => {
     expect(await clients.verify(tenantA, "nobody", "secret")).toBeUndefined();
   });
 
-  test("computes one hash of the same cost, whether the client is there or not", async () => {
+  test("computes one hash of the same cost for a known and an unknown client", async () => {
     const costs: string[] = [];
     const registered = parseClientFile(JSON.stringify({ clients: [good] }));
     const watched = (list: typeof registered) =>

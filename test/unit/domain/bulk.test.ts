@@ -60,7 +60,7 @@ describe("an item that is refused", () => {
   });
 
   test.each(passing)(
-    "for %s, which passes, refuses the call: nothing is recorded, and no item says that its refusal is final",
+    "for %s, a temporary reason, refuses the call: nothing is recorded, and no item has a final refusal",
     async (reason) => {
       const refusal = new ServiceError(reason, "later");
       const ledger = new FailingLedger(refusal);

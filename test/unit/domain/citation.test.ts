@@ -124,7 +124,7 @@ test.each(cases)("$name: $result", async ({ result, decision = {}, citing }) => 
   expect(citation.evidenceExpected).toEqual(result === "matched" ? ["access"] : undefined);
 });
 
-test("a decision is as old as its id says if its log's time was ahead", async () => {
+test("a decision's age is that of its id if its log's time was ahead", async () => {
   const { dependencies, ledger, time } = createWorld({ decisionMaxAgeSeconds: 3_600 });
   const decisionId = newRecordId(dependencies.clock, dependencies.random);
   time.nowMs = startMs + day;
@@ -139,7 +139,7 @@ test("a decision is as old as its id says if its log's time was ahead", async ()
 });
 
 test.each(["not-an-id", "", "018F0000-0000-7000-8000-000000000000", "018f0000-0000-4000-8000-000000000000"])(
-  "%j is unknown, and the store is not asked",
+  "%j is unknown, and the store is not read",
   async (id) => {
     const { dependencies, ledger } = createWorld();
     const citing: Citing = { decision_id: id, resource: described.resource, operation: "protect" };
@@ -148,7 +148,7 @@ test.each(["not-an-id", "", "018F0000-0000-7000-8000-000000000000", "018f0000-00
   },
 );
 
-test("nothing cited is none; an erased decision is erased", async () => {
+test("an absent citation is none; an erased decision is erased", async () => {
   const { dependencies, ledger } = createWorld();
   const { caller } = identity();
   const citing: Citing = { resource: described.resource, operation: "protect" };

@@ -52,14 +52,14 @@ test.each([
   for (const { warnings } of answers) expect(warnings).toEqual(expected.map((text) => expect.stringMatching(text)));
 });
 
-test("scopes that policy requires join the route's, each once", async () => {
+test("scopes that a policy requires are added to the route's, each once", async () => {
   const { protection, engine } = createWorld();
   engine.answer = { guidance: { required_scopes: ["policy.read", "pii.read"] } };
   const { decision } = await protection.plan(identity(), plan);
   expect(decision.requiredScopes).toEqual(["platform-api.access", "policy.read", "pii.read"]);
 });
 
-test("what bootstrap does not list is refused, member by member, and nothing is decided", async () => {
+test("values that bootstrap does not list are refused, member by member, and nothing is decided", async () => {
   const { protection, keyAccess, ledger, engine } = createWorld({
     supportedOperations: ["protect"],
     supportedProfiles: ["tdf"],
@@ -82,7 +82,7 @@ test("what bootstrap does not list is refused, member by member, and nothing is 
   expect([ledger.appends, engine.queries.length]).toEqual([1, 1]);
 });
 
-test("nothing is answered before the record is durable, or when it cannot be", async () => {
+test("nothing is answered before the record is durable, or if it cannot be stored", async () => {
   const { protection, keyAccess, ledger } = createWorld();
   const answers = [
     () => protection.plan(identity(), plan),

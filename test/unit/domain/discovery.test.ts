@@ -7,12 +7,12 @@ import { deployment, identity, livePlatform, routeScopes } from "./world.ts";
 const { tenantId } = identity().caller;
 const notReady = (reason: string) => () => ({ configured: false, reason });
 
-test("a method that is not in the table has no scopes to be let through with", () => {
+test("a method outside the table cannot be called with any scope", () => {
   const table = createScopeTable([], routeScopes);
   expect(() => table.requiredByRpc("ProtectionService/Other")).toThrow();
 });
 
-test("scopes that a route shares with the defaults stand once where they are enforced", () => {
+test("scopes that a route shares with the defaults occur once in the enforced list", () => {
   const table = createScopeTable(["a", "a"], { ...routeScopes, evidence: ["a", "b"] });
   expect(table.required("evidence")).toEqual(["a", "b"]);
   expect(table.own("evidence")).toEqual(["a", "b"]);
@@ -40,7 +40,7 @@ test.each<[string, Partial<LivePlatform>, readonly string[]]>([
     },
     [],
   ],
-])("domains that are not in force when %s", (_name, changes, expected) => {
+])("domains that are not enforced if %s", (_name, changes, expected) => {
   const live = livePlatform(changes);
   const domains = platformDomains(live, tenantId);
   expect(domains.filter(({ configured }) => !configured).map(({ domain }) => domain)).toEqual(expected);

@@ -26,7 +26,7 @@ test.each(["failed: key not found", "Aborted", "releasing", "", undefined])(
 );
 
 test.each(["incomplete", "partial", "ok", "completed with errors"])(
-  "the outcome %j is kept, and draws a warning that names the words and not the value",
+  "the outcome %j is kept, with a warning that names the known words and not the value",
   async (outcome) => {
     const { record, ledger } = setUp();
     const { warnings } = await record({ outcome });
@@ -71,7 +71,7 @@ test("reports each recorded event, with whether its citation matches", async () 
   ]);
 });
 
-test("an unknown decision draws a warning, and the event is recorded as it came", async () => {
+test("an unknown decision causes a warning, and the event is recorded unchanged", async () => {
   const { record, ledger } = setUp();
   const answer = await record({ decision_id: "made-up" });
   expect(answer.warnings).toEqual([expect.stringMatching(/no decision that is known/)]);
@@ -96,7 +96,7 @@ test("the zero time is absent", async () => {
   expect(ledger.records[0]?.request).toEqual(event);
 });
 
-test("a timestamp that is none and a profile that is not listed are refused together", async () => {
+test("an invalid timestamp and an unlisted profile are refused together", async () => {
   const { record, ledger } = setUp({ supportedProfiles: ["tdf"] });
   await expect(record({ occurred_at: "yesterday", artifact_profile: "envelope" })).rejects.toMatchObject({
     reason: "invalid_request",
@@ -105,7 +105,7 @@ test("a timestamp that is none and a profile that is not listed are refused toge
   expect(ledger.appends).toBe(0);
 });
 
-test("an event that names nothing to link it by is warned of", async () => {
+test("an event without anything to link it causes a warning", async () => {
   const { dependencies } = setUp();
   const { artifact_digest: _, ...without } = event;
   const answer = await recordEvidence(dependencies, identity(), without);

@@ -59,7 +59,7 @@ test.each([
   await expect(hasher().digest(tenant, text, ["sha256"], live())).rejects.toMatchObject(refused);
 });
 
-test("8 MiB are taken, one byte more is refused", async () => {
+test("8 MiB are accepted, one byte more is refused", async () => {
   const one = hasher();
   const whole = Buffer.alloc(maxObjectBytes, 7);
   const { sizeBytes, digests } = await one.digest(tenant, whole.toString("base64"), ["sha256"], live());
@@ -73,7 +73,7 @@ test("8 MiB are taken, one byte more is refused", async () => {
   }
 });
 
-test("other work has its turns while a large object is hashed", async () => {
+test("other work runs while a large object is hashed", async () => {
   let isDone = false;
   const text = Buffer.alloc(maxObjectBytes).toString("base64");
   const job = hasher()
@@ -88,7 +88,7 @@ test("other work has its turns while a large object is hashed", async () => {
   await job;
 });
 
-test("what waits is bounded, for each tenant and over all, and is free again once it is done", async () => {
+test("queued work is bounded, for each tenant and in all, and freed once it is done", async () => {
   const one = hasher({ maxTenantPendingChars: 8, maxPendingChars: 12 });
   const digest = (by: typeof tenant, signal = live()) => one.digest(by, "YWFh", ["sha256"], signal);
   const controller = new AbortController();
@@ -101,7 +101,7 @@ test("what waits is bounded, for each tenant and over all, and is free again onc
   expect(await Promise.all([digest(tenant), digest(tenant), digest(other)])).toHaveLength(3);
 });
 
-test("a hasher that closes refuses what waits, what is at work, and what comes", async () => {
+test("a hasher that closes refuses queued, running and new work", async () => {
   const one = hasher();
   const text = Buffer.alloc(maxObjectBytes).toString("base64");
   const jobs = [1, 2].map(() => one.digest(tenant, text, ["sha256"], live()));
@@ -112,7 +112,7 @@ test("a hasher that closes refuses what waits, what is at work, and what comes",
   await expect(one.digest(tenant, "YQ==", ["sha256"], live())).rejects.toMatchObject(stopping);
 });
 
-test("a caller that goes away is answered at once, its job waiting or at work", async () => {
+test("a caller that leaves is answered at once, with its job queued or running", async () => {
   const one = hasher();
   const text = Buffer.alloc(maxObjectBytes).toString("base64");
   const [first, second] = [new AbortController(), new AbortController()];

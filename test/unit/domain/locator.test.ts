@@ -76,7 +76,7 @@ const anyText = fc.string({
   maxLength: 40,
 });
 
-test("stripping again changes nothing, and a URL parser finds no credentials in what is left", () => {
+test("stripping twice changes nothing, and a URL parser finds no credentials in the result", () => {
   fc.assert(
     fc.property(anyText, (text) => {
       const stripped = stripLocator(text);
@@ -88,7 +88,7 @@ test("stripping again changes nothing, and a URL parser finds no credentials in 
   );
 });
 
-test("the longest locators take no time worth naming", () => {
+test("the longest locators take negligible time", () => {
   const began = performance.now();
   for (const unit of ["@/", "//", "/@", ":", "a:/", "%40"]) stripLocator(unit.repeat(1024));
   expect(performance.now() - began).toBeLessThan(500);

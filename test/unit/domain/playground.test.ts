@@ -23,7 +23,7 @@ test("a draft is tried in a thread, and its answer is plain data", async () => {
   expect(await trial(systemTimers)).toMatchObject({ policies: 1, diff: { changes: 0 }, answers: [] });
 });
 
-test("a draft that takes too long is ended, and says so", async () => {
+test("a draft that takes too long is stopped, with the reason", async () => {
   const delays: number[] = [];
   const over: Timers = {
     after(delayMs, action) {
@@ -36,7 +36,7 @@ test("a draft that takes too long is ended, and says so", async () => {
   expect(delays).toEqual([30_000]);
 });
 
-test("a draft of a viewer who left is ended", async () => {
+test("a draft of a viewer who left is stopped", async () => {
   const leaving = new AbortController();
   const running = trial(systemTimers, leaving.signal);
   leaving.abort(new Error("left"));

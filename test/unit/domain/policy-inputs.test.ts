@@ -20,7 +20,7 @@ function recordOf(rows: Rows): Readonly<Record<string, unknown>> {
   );
 }
 
-test("each claimed input is read from the member of a request that has its name", () => {
+test("each claimed input is read from the request's member of its name", () => {
   const request = { operation: "protect", content_digest: "a:b", ...recordOf(members) } as unknown as EvaluationRequest;
   const { action, claimed } = queryOf({ route: "evaluation", request });
   expect({ action, claimed }).toEqual({

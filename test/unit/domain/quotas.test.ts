@@ -75,7 +75,7 @@ async function letIn(calls: number, isLetIn: () => Promise<boolean>): Promise<nu
 }
 
 describe("quotas", () => {
-  test("let in as many calls as the limit says, and again in the next period", async () => {
+  test("accept as many calls as the limit says, and again in the next period", async () => {
     const { gateway, pass } = world(requestsOf(1_000));
     const { isLetIn, take } = gateway();
     expect(await letIn(1_500, isLetIn)).toBe(1_000);
@@ -88,7 +88,7 @@ describe("quotas", () => {
     expect(await letIn(1_500, isLetIn)).toBe(1_000);
   });
 
-  test("ask the store once for many calls, and not at all for those that it has refused", async () => {
+  test("ask the store once for many calls, and never for those that it refused", async () => {
     const { state, gateway } = world(requestsOf(1_000));
     const { isLetIn } = gateway();
     await letIn(1_000, isLetIn);
@@ -99,7 +99,7 @@ describe("quotas", () => {
     expect(state.asked).toBe(asked);
   });
 
-  test("never let in more than the limit over any number of gateways, whichever is killed when", async () => {
+  test("never accept more than the limit over any number of gateways, whichever is killed when", async () => {
     const step = fc.oneof(
       { weight: 20, arbitrary: fc.record({ call: fc.nat(3), times: fc.integer({ min: 1, max: 40 }) }) },
       { weight: 1, arbitrary: fc.record({ kill: fc.nat(3) }) },
@@ -126,7 +126,7 @@ describe("quotas", () => {
     );
   });
 
-  test("of a gateway that is killed lose a fiftieth at most, until the period ends", async () => {
+  test("lose at most a fiftieth with a killed gateway, until the period ends", async () => {
     const { gateway, pass } = world(requestsOf(1_000));
     const [killed, other] = [gateway(), gateway()];
     const before = await letIn(30, killed.isLetIn);
@@ -137,7 +137,7 @@ describe("quotas", () => {
     expect(await letIn(2_000, other.isLetIn)).toBe(1_000);
   });
 
-  test("give back what is not used, to be used elsewhere in the period", async () => {
+  test("return unused amounts, for use elsewhere in the period", async () => {
     const { gateway, pass } = world(requestsOf(1_000));
     const [idle, busy] = [gateway(), gateway()];
     expect(await letIn(5, idle.isLetIn)).toBe(5);
@@ -151,7 +151,7 @@ describe("quotas", () => {
     expect(await letIn(2_000, busy.isLetIn)).toBe(995);
   });
 
-  test("give back nothing to a period that has begun by the clock of another", async () => {
+  test("return nothing to a period that began by the clock of another gateway", async () => {
     const { gateway, pass } = world(requestsOf(1_000));
     const [behind, ahead] = [gateway(), gateway(20_000)];
     await letIn(1, behind.isLetIn);
@@ -163,7 +163,7 @@ describe("quotas", () => {
     expect(await letIn(2_000, ahead.isLetIn)).toBe(0);
   });
 
-  test("take of all quotas or of none", async () => {
+  test("take from all quotas or from none", async () => {
     const { gateway } = world({ ...requestsOf(100), records: { limit: 10, periodSeconds: 60 } });
     const { isLetIn } = gateway();
     const recorded = () => isLetIn({ records: 1 });
@@ -171,7 +171,7 @@ describe("quotas", () => {
     expect(await letIn(200, isLetIn)).toBe(90);
   });
 
-  test("have a record again that a call did not leave", async () => {
+  test("return the record of a call that left none", async () => {
     const { gateway } = world({ records: { limit: 10, periodSeconds: 60 } });
     const { take, isLetIn } = gateway();
     const one = () => isLetIn({ records: 1 });
@@ -184,7 +184,7 @@ describe("quotas", () => {
   describe("of bytes", () => {
     const bytes = { artifact_bytes: { limit: 100 * kib, periodSeconds: 60 } };
 
-    test("refuse what does not fit, and take what does", async () => {
+    test("refuse what does not fit, and accept what does", async () => {
       const { gateway } = world(bytes);
       const { isLetIn } = gateway();
       expect(await isLetIn({ artifact_bytes: 60 * kib })).toBe(true);
@@ -192,7 +192,7 @@ describe("quotas", () => {
       expect(await isLetIn({ artifact_bytes: 30 * kib })).toBe(true);
     });
 
-    test("take one that is larger than all of them where nothing else was", async () => {
+    test("accept a size beyond all of them if nothing else was used", async () => {
       const { gateway, pass } = world(bytes);
       const { isLetIn } = gateway();
       expect(await isLetIn({ artifact_bytes: 5_000 * kib })).toBe(true);
@@ -202,7 +202,7 @@ describe("quotas", () => {
       expect(await isLetIn({ artifact_bytes: 5_000 * kib })).toBe(false);
     });
 
-    test("count what was not announced when it is known, and what was announced and did not come for nothing", async () => {
+    test("count unannounced bytes once known, and announced ones that did not arrive as none", async () => {
       const { gateway } = world(bytes);
       const { take, isLetIn } = gateway();
       const announced = (await take({ artifact_bytes: 60 * kib })) as QuotaHold;
@@ -216,7 +216,7 @@ describe("quotas", () => {
     test.each([
       ["has paused", 0, 20_000],
       ["was still being answered meanwhile", 20_000, 0],
-    ])("count what was not announced also of a tenant that %s", async (_, lastsMs, pausesMs) => {
+    ])("count unannounced bytes also of a tenant that %s", async (_, lastsMs, pausesMs) => {
       const { gateway, pass } = world(bytes);
       const { take } = gateway();
       let taken = 0;
@@ -231,7 +231,7 @@ describe("quotas", () => {
       expect(taken).toBe(1);
     });
 
-    test("count it under a table that has changed, and where a service stops", async () => {
+    test("count them under a changed table, and while a service stops", async () => {
       const { state, gateway, pass } = world(bytes);
       const { take, isLetIn, quotas } = gateway();
       const use = async () =>
@@ -246,7 +246,7 @@ describe("quotas", () => {
     });
   });
 
-  test("go by the table as it is now", async () => {
+  test("follow the current table", async () => {
     const { state, gateway } = world(requestsOf(10));
     const { isLetIn, take } = gateway();
     expect(await letIn(20, isLetIn)).toBe(10);
@@ -272,7 +272,7 @@ describe("quotas", () => {
     expect(await letIn(20, isLetIn)).toBe(10);
   });
 
-  test("delay no call for a store that has just failed if it can do without", async () => {
+  test("delay no call for a store that has just failed if it is not needed", async () => {
     const { state, gateway } = world(requestsOf(10));
     const { take } = gateway();
     state.isDown = true;
@@ -281,7 +281,7 @@ describe("quotas", () => {
     expect(await take({}, true)).toMatchObject({ states: [] });
   });
 
-  test("take nothing for a call that is over before its turn", async () => {
+  test("take nothing for a call that ends before its turn", async () => {
     const { gateway } = world(requestsOf(10));
     const { quotas, isLetIn } = gateway();
     const over = new AbortController();

@@ -32,7 +32,7 @@ function found(leafIndex: number, change: object = {}, citation = "none"): Found
 
 const recordsOf = (registrations: readonly FoundRegistration[]) => registrations.map(({ record }) => record);
 
-test("the newest whose citation matched says what it is, and all say which labels it ever had", () => {
+test("the newest registration with a matched citation gives the facts, and all give the labels", () => {
   const key = { key_reference: "kms://a", attributes: { owner: "o" }, resource: { kind: "k" } };
   const known = registeredOf(recordsOf([found(1), found(2, key, "matched"), found(3)]));
   expect(known).toEqual({
@@ -71,7 +71,7 @@ test("a rewrap by another principal changes key and profile, and not the owner o
   });
 });
 
-test("of more labels than can be looked at nothing is known", () => {
+test("an artifact with more labels than the bound is unknown", () => {
   const many = (first: number, count: number) =>
     found(first, { labels: Array.from({ length: count }, (_, position) => `label-${first}-${position}`) });
   expect(registeredOf(recordsOf([many(1, 999), many(2, 1)]))?.labels_ever).toHaveLength(1_000);
@@ -94,7 +94,7 @@ describe("several names", () => {
   });
 });
 
-test("is not looked up where no policy reads it", async () => {
+test("is not looked up if no policy reads it", async () => {
   const { ledger, protection } = createWorld();
   ledger.registrations = async () => {
     throw new Error("looked up");
@@ -113,7 +113,7 @@ test("a store that cannot be read decides nothing", async () => {
   expect([engine.queries, ledger.records]).toEqual([[], []]);
 });
 
-test("a caller who has gone meanwhile is decided nothing for", async () => {
+test("a call whose caller has left is not decided", async () => {
   const { engine, ledger, protection } = createWorld();
   engine.registered = true;
   const controller = new AbortController();
@@ -126,7 +126,7 @@ test("a caller who has gone meanwhile is decided nothing for", async () => {
   expect([engine.queries, ledger.records]).toEqual([[], []]);
 });
 
-test("policies that were replaced meanwhile decide, with what they read", async () => {
+test("policies that were replaced meanwhile decide, with the facts that they read", async () => {
   const { engine, ledger, protection } = createWorld();
   engine.registered = true;
   ledger.registrations = async () => {
@@ -140,7 +140,7 @@ test("policies that were replaced meanwhile decide, with what they read", async 
   expect(ids).toBeUndefined();
 });
 
-describe("a registrar is told where its registration changes nothing", () => {
+describe("a registrar is warned if its registration changes nothing", () => {
   const registration = {
     ...described,
     operation: "protect",
@@ -174,7 +174,7 @@ describe("a registrar is told where its registration changes nothing", () => {
     expect(unknown.warnings).toEqual([expect.stringMatching(/no decision that is known/)]);
   });
 
-  test("not where it cannot be known, and the registration is recorded all the same", async () => {
+  test("it is not warned if this is unknown, and the registration is recorded", async () => {
     const { ledger, dependencies } = createWorld();
     const { signal } = new AbortController();
     ledger.registrations = async () => {
@@ -185,7 +185,7 @@ describe("a registrar is told where its registration changes nothing", () => {
   });
 });
 
-test("where what was registered is damaged nothing is decided, and the answer says why", async () => {
+test("if a registration is damaged nothing is decided, and the answer says why", async () => {
   const { engine, ledger, protection } = createWorld();
   engine.registered = true;
   const cause = new Error("leaf 1 does not verify");

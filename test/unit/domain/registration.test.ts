@@ -54,7 +54,7 @@ test.each([
   expect(ledger.records[1]).toMatchObject({ kind: "registration", outcome: { accepted: false, citation: result } });
 });
 
-test("a decision that was erased is not built upon, and not taken for one that never was", async () => {
+test("an erased decision cannot be cited, and is distinguished from an unknown one", async () => {
   const { register, decide, ledger } = setUp();
   const { decisionId } = await decide();
   ledger.stored.set(`${identity().caller.tenantId} ${decisionId}`, "erased");
@@ -64,7 +64,7 @@ test("a decision that was erased is not built upon, and not taken for one that n
   expect(ledger.records[1]?.outcome).toMatchObject({ accepted: false, citation: "erased" });
 });
 
-test("the object's CID is derived, and its bytes go nowhere", async () => {
+test("the object's CID is derived, and its bytes are not kept", async () => {
   const { register, ledger } = setUp();
   const answer = await register({}, objectBase64);
   expect(answer.requestSummary.artifactCid).toBe(cid);
@@ -108,14 +108,14 @@ test.each<[string, Partial<RegistrationRequest>, string]>([
   expect(ledger.appends).toBe(0);
 });
 
-test("a CID whose hash is not computed here is kept with a warning", async () => {
+test("a CID with an unsupported hash is kept with a warning", async () => {
   const { register } = setUp();
   expect((await register({ artifact_cid: blake3Cid })).warnings).toEqual([]);
   const { warnings } = await register({ artifact_cid: blake3Cid }, objectBase64);
   expect(warnings).toEqual([expect.stringMatching(/^artifact_cid uses a hash function/)]);
 });
 
-test("a CID without object is kept; one that does not parse gets a warning", async () => {
+test("a CID without object is kept; one that does not parse causes a warning", async () => {
   const { register, ledger } = setUp();
   const answer = await register({ artifact_cid: "mine", artifact_merkle_root_cid: "root" });
   expect(answer.requestSummary).toMatchObject({ artifactCid: "mine", artifactMerkleRootCid: "root" });
@@ -138,7 +138,7 @@ test.each([
   expect(answer.warnings.some((text) => text.startsWith("artifact_locator"))).toBe(isWarned);
 });
 
-test("what bootstrap does not list is refused", async () => {
+test("values that bootstrap does not list are refused", async () => {
   const { register } = setUp({ supportedOperations: ["protect"], supportedProfiles: ["tdf"] });
   await expect(register({ operation: "rewrap", artifact_profile: "envelope" })).rejects.toMatchObject({
     reason: "invalid_request",
@@ -146,7 +146,7 @@ test("what bootstrap does not list is refused", async () => {
   });
 });
 
-test("a registration under an allowed rewrap says which of its artifact's names the decision named", async () => {
+test("a registration under an allowed rewrap says which names of its artifact the decision named", async () => {
   const { register, ledger, dependencies } = setUp();
   const { artifact_digest } = registration;
   const rewrap = async (change: object) => {

@@ -117,7 +117,7 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
     [["failed", "partial"], "1 allowed_outcome_unknown"],
     [["releasing", "Completed"], ""],
     [["partial", "completed", "failed"], ""],
-  ])("after events of the outcomes %j said to be so: %s", async (said, expected) => {
+  ])("after events of the outcomes %j it is: %s", async (said, expected) => {
     const log = memoryLog();
     const decided = log.append(decision(true));
     for (const word of said) event(log, decided, word);
@@ -137,7 +137,7 @@ test.each(["/v1/sdk/protection-plan", "/v1/sdk/policy-resolve", "/v1/sdk/key-acc
   },
 );
 
-test("a report counts allowed decisions by what arrived of their evidence, and says it of each", async () => {
+test("a report counts allowed decisions by their evidence, and states it for each", async () => {
   const log = memoryLog();
   const bulk = [{}, {}, {}].map(() => log.append({ ...decision(true), route: "/v1/sdk/policy-resolve" }));
   log.append(decision(false));
@@ -162,14 +162,14 @@ test("a report counts allowed decisions by what arrived of their evidence, and s
 describe("an AuthZEN question", () => {
   const question = (allow: boolean) => ({ ...decision(allow), route: "/access/v1/evaluation" });
 
-  test("is none that must be followed by anything", async () => {
+  test("needs no evidence", async () => {
     const log = memoryLog();
     log.append(question(true));
     log.append(question(false));
     expect(await remarks(log)).toEqual(["", ""]);
   });
 
-  test("counts once something was registered under it", async () => {
+  test("needs evidence once something was registered under it", async () => {
     const log = memoryLog();
     const asked = log.append(question(true));
     log.append(registration({ decision: asked }));
@@ -178,7 +178,7 @@ describe("an AuthZEN question", () => {
     expect(await remarks(log)).toEqual([""]);
   });
 
-  test("may count if a registration was erased", async () => {
+  test("may need evidence if a registration was erased", async () => {
     const log = memoryLog();
     const asked = log.append(question(true));
     log.erase(log.append(registration({ decision: asked })));
@@ -187,7 +187,7 @@ describe("an AuthZEN question", () => {
     expect((await remarks(log)).filter((each) => each.includes("allowed"))).toHaveLength(1);
   });
 
-  test("needs no evidence that its policy does not expect, though something was registered", async () => {
+  test("needs no evidence that its policy does not expect, despite a registration", async () => {
     for (const asked of [question(true), decision(true)]) {
       const log = memoryLog();
       const { outcome } = asked;
@@ -198,7 +198,7 @@ describe("an AuthZEN question", () => {
   });
 });
 
-describe("what cites a denial", () => {
+describe("a citation of a denial", () => {
   test.each([
     ["a registration that was refused", registration, "2 registration_refused"],
     ["an event", (named: object) => evidence("access", named), "2 event_after_denial, 2 event_without_registration"],
@@ -234,7 +234,7 @@ function countedSteps(count: number) {
   return { steps, work };
 }
 
-test("a lineage and its text cost the same for each step, however many there are of one artifact", () => {
+test("a lineage and its text cost the same for each step, however many one artifact has", () => {
   const readsEach = (count: number) => {
     const { steps, work } = countedSteps(count);
     const { lineages, others } = lineageOf(steps, { firstLeafIndex: 0, leaves: count, closed: false });
@@ -258,7 +258,7 @@ test("a lineage and its text cost the same for each step, however many there are
   expect(readsEach(8_000)).toBeLessThan(2 * few);
 });
 
-test("a decision stands with the artifact of the registration that it relied on, whatever it calls it", () => {
+test("a decision is listed with the artifact of the registration that it relied on, whatever it names", () => {
   const members = { recorded_at: moment(0), record_id: "" };
   const registered: Step = {
     ...members,

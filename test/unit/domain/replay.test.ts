@@ -42,7 +42,7 @@ const subject = fc.record(
   { noNullPrototype: true },
 );
 
-test("the question of a record is the one that an enforcement point asked, for itself or for another subject", async () => {
+test("a record's question is the one that an enforcement point asked, for itself or for another subject", async () => {
   await fc.assert(
     fc.asyncProperty(described, fc.constantFrom(...policyActions), fc.option(subject), async (...given) => {
       const [{ preferred_artifact_profile: _, ...common }, operation, onBehalfOf] = given;
@@ -60,7 +60,7 @@ test("the question of a record is the one that an enforcement point asked, for i
   );
 });
 
-test("the question of a record is the one that was decided, on every route", async () => {
+test("a record's question is the one that was decided, on every route", async () => {
   await fc.assert(
     fc.asyncProperty(described, fc.constantFrom("protect", "access", "rewrap"), async (request, operation) => {
       const {
@@ -122,7 +122,7 @@ async function decided(files: Files) {
 
 const tenantId = identity().caller.tenantId;
 
-test("a decision comes out again under its own revision, and is compared with the current one", async () => {
+test("a decision replays under its own revision, and is compared with the current one", async () => {
   const { archive, decisionId, engine } = await decided({ ...openFiles, "default/all.cedar": guided });
   const current = await engineOf({ ...openFiles, "default/all.cedar": permitAll.replace("all", "renamed") });
   const replay = await replayDecision(archive, tenantId, decisionId, current);
@@ -147,7 +147,7 @@ test("a decision comes out again under its own revision, and is compared with th
   });
 });
 
-test("a bundle of another engine is named as such; one that no longer compiles is refused", async () => {
+test("a bundle of another engine is named; one that no longer compiles is refused", async () => {
   const { archive, ledger, decisionId, engine } = await decided(openFiles);
   const bundle = must(parseBundleContent(utf8Text(engine.content), engine.revision));
   const replayWith = async (changes: Partial<PolicyBundle>) => {
@@ -187,7 +187,7 @@ describe("a decision about an artifact whose registrations were not looked up", 
     return { archive, engine, ids };
   }
 
-  test("is not compared with policies that read it, and others are", async () => {
+  test("is not compared with policies that read them, and is with others", async () => {
     const { archive, engine, ids } = await decidedTwice(openFiles);
     const reads = await engineOf(readingFiles);
     const replay = (id: RecordId | undefined, current: PolicyEngine) =>
@@ -211,7 +211,7 @@ describe("a decision about an artifact whose registrations were not looked up", 
     expect(alike).toMatchObject({ compared: 3, not_looked_up: 0, ways: [] });
   });
 
-  test("is compared where it was looked up, and nothing was known", async () => {
+  test("is compared if they were looked up and none was found", async () => {
     const { archive, ids } = await decidedTwice(readingFiles);
     const current = await engineOf(readingFiles);
     expect(await replayDecision(archive, tenantId, must(ids[0]), current)).toMatchObject({

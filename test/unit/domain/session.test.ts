@@ -71,7 +71,7 @@ describe("limits", () => {
     expect(await ask("right")).toBe("a b c");
   });
 
-  test("right attempts do not count against the address, but against the client there", async () => {
+  test("successful attempts count against the client there, and not against the address", async () => {
     const { ask } = world();
     for (let i = 0; i < 30; i++) expect(await ask("right")).toBe("a b c");
     expect(await ask("right")).toBe("rate_limited 60");
@@ -82,7 +82,7 @@ describe("limits", () => {
   test.each([
     ["/56", (i: number) => `2001:db8:0:${i.toString(16)}::/64`, 40, "2001:db8:0:100::/64"],
     ["/48", (i: number) => `2001:db8:0:${(i * 256).toString(16)}::/64`, 120, "2001:db8:1::/64"],
-  ])("who holds a %s of IPv6 has what is its own, and no more", async (_block, addressOf, most, elsewhere) => {
+  ])("a holder of a %s of IPv6 has one share", async (_block, addressOf, most, elsewhere) => {
     const { ask } = world();
     const outcomes: string[] = [];
     for (let i = 0; i < 200; i++) outcomes.push(await ask("wrong", { address: addressOf(i), clientId: `client-${i}` }));
@@ -115,7 +115,7 @@ describe("limits", () => {
     });
   });
 
-  test("strangers lock no client out that calls from elsewhere", async () => {
+  test("strangers lock out no client that calls from elsewhere", async () => {
     const { ask } = world();
     for (let stranger = 2; stranger < 12; stranger++) {
       for (let i = 0; i < 25; i++) await ask("wrong", { address: `192.0.2.${stranger}` });
@@ -123,7 +123,7 @@ describe("limits", () => {
     expect(await ask("right")).toBe("a b c");
   });
 
-  test("who is over the limit costs neither a hash nor a question to the store", async () => {
+  test("a caller over the limit costs neither a hash nor a read of the store", async () => {
     const { ask, state } = world();
     for (let i = 0; i < 21; i++) await ask("wrong");
     const { asked, hashed } = state;
@@ -131,7 +131,7 @@ describe("limits", () => {
     expect(state).toMatchObject({ asked, hashed });
   });
 
-  test("many at once are let through no more often, and wait for their turn", async () => {
+  test("concurrent attempts count the same, and wait for their turn", async () => {
     const { ask, state } = world();
     const { promise, resolve } = Promise.withResolvers<void>();
     state.hashing = promise;
@@ -144,13 +144,13 @@ describe("limits", () => {
     expect(state.hashed).toBe(20);
   });
 
-  test("right ones that come together are all let in", async () => {
+  test("concurrent successful attempts are all accepted", async () => {
     const { ask } = world();
     const outcomes = await Promise.all(Array.from({ length: 30 }, () => ask("right")));
     expect(new Set(outcomes)).toEqual(new Set(["a b c"]));
   });
 
-  test("a clock that goes back locks no client out for longer than a window", async () => {
+  test("a clock that goes back locks out no client for longer than a window", async () => {
     const { ask, state } = world();
     for (let i = 0; i < 21; i++) await ask("wrong");
     const { asked } = state;

@@ -76,7 +76,7 @@ const given = fc.record({
   labels: fc.oneof({ weight: 8, arbitrary: fc.array(anything, { maxLength: 2 }) }, { weight: 1, arbitrary: anything }),
 });
 
-test("whatever is sealed opens: other resources and labels are refused before anything is asked", async () => {
+test("everything sealed opens: other resources and labels are refused before anything is asked", async () => {
   let sealed = 0;
   await fc.assert(
     fc.asyncProperty(given, fc.boolean(), async (request, isSigned) => {
@@ -140,7 +140,7 @@ test("a resource in the spelling of messages is the same one, and its id is text
   expect(await failure(enforcer().open(expected))).toBe("invalid");
 });
 
-test("labels are a list: a text is not taken for its letters", async () => {
+test("labels are a list: a text is not split into letters", async () => {
   const request = { input: at("plain"), output: at("sealed"), resource, labels: "restricted" as unknown as string[] };
   expect(await failure(enforcer().protect(request))).toBe("invalid");
   await enforcer().protect({ ...request, labels: ["restricted"] });
@@ -150,7 +150,7 @@ test("labels are a list: a text is not taken for its letters", async () => {
   }
 });
 
-test("of writers on one output one wins, and what lies beside it is its own", async () => {
+test("of concurrent writers on one output one wins, with its own receipts", async () => {
   for (let race = 0; race < 25; race++) {
     const output = at(`sealed-${race}`);
     const replace = race % 5 === 4;
@@ -165,7 +165,7 @@ test("of writers on one output one wins, and what lies beside it is its own", as
   expect(readdirSync(folder).filter((name) => name.startsWith("."))).toEqual([]);
 });
 
-describe("evidence whose disk is full when the work ends", () => {
+describe("evidence of work that ends with a full disk", () => {
   const offline = () => Promise.reject(new Error("offline"));
   const settleOnFullDisk = async (isOnline: boolean) => {
     const client = permissivePlatform();
@@ -180,13 +180,13 @@ describe("evidence whose disk is full when the work ends", () => {
     return ended;
   };
 
-  test("is sent at once where that is possible", async () => {
+  test("is sent at once if possible", async () => {
     expect(await settleOnFullDisk(true)).toBe("io_failed");
     expect([...platform.events.values()].map(({ outcome }) => outcome)).toEqual(["aborted"]);
     expect(readdirSync(at("spool"))).toEqual([]);
   });
 
-  test("stops what comes next until any process has sent it", async () => {
+  test("blocks later operations until any process has sent it", async () => {
     expect(await settleOnFullDisk(false)).toBe("io_failed");
     const cut = { ...platform, recordEvidence: offline };
     expect(await failure(enforcer({ client: cut }).flush())).toBe("evidence_overdue");
@@ -198,7 +198,7 @@ describe("evidence whose disk is full when the work ends", () => {
   });
 });
 
-describe("a disk or a stream that fails is not a mistake of the caller", () => {
+describe("a failing disk or stream is not reported as a mistake of the caller", () => {
   test("a full disk, of the output or of the spool", async () => {
     for (const full of ["sealed", "spool"]) {
       disk.isFull = (path) => path.includes(full);
@@ -209,7 +209,7 @@ describe("a disk or a stream that fails is not a mistake of the caller", () => {
     expect(await failure(enforcer().protect({ input: at("plain"), output: at("no/such"), resource }))).toBe("invalid");
   });
 
-  test("an output that breaks, at any write and after the last, or is closed", async () => {
+  test("an output that fails, at any write and after the last, or is closed", async () => {
     const input = at("plain");
     writeFileSync(input, Buffer.alloc(20_000));
     for (let breaksAt = 0; breaksAt < 6; breaksAt++) {
@@ -225,7 +225,7 @@ describe("a disk or a stream that fails is not a mistake of the caller", () => {
     expect(await failure(enforcer().protect({ input, output: closed, resource }))).toBe("io_failed");
   });
 
-  test("an input that breaks", async () => {
+  test("an input that fails", async () => {
     const input = () =>
       Readable.from(
         (async function* () {
@@ -260,27 +260,30 @@ test("a stream gets no listener for a segment, and keeps none", async () => {
   expect(listeners()).toBe(before);
 });
 
-test.each(["777", "770", "702", "1777"])("a spool that others may write to (mode %s) is not used", async (mode) => {
-  mkdirSync(at("spool"));
-  chmodSync(at("spool"), Number.parseInt(mode, 8));
-  const request = { input: at("plain"), output: at("sealed"), resource };
-  expect(await failure(enforcer().protect(request))).toBe("invalid");
-  expect(await failure(enforcer().open({ input: Readable.from([Buffer.from("x")]), output: at("opened") }))).toBe(
-    "invalid",
-  );
-  expect(readdirSync(at("spool"))).toEqual([]);
-  // What others put there is not sent.
-  const id = "00000000-0000-4000-8000-000000000000";
-  const event = { event_type: "protect", outcome: "completed", occurred_at: "2026-01-01T00:00:00Z" };
-  writeFileSync(
-    at(`spool/${id}.json`),
-    `${JSON.stringify({ version: 1, id, due_at: "2026-01-01T00:00:00Z", event })}\n`,
-  );
-  expect(await failure(enforcer().flush())).toBe("invalid");
-  expect(platform.events.size).toBe(0);
-  chmodSync(at("spool"), 0o755);
-  await enforcer().protect(request);
-});
+test.each(["777", "770", "702", "1777"])(
+  "a spool that other users may write to (mode %s) is not used",
+  async (mode) => {
+    mkdirSync(at("spool"));
+    chmodSync(at("spool"), Number.parseInt(mode, 8));
+    const request = { input: at("plain"), output: at("sealed"), resource };
+    expect(await failure(enforcer().protect(request))).toBe("invalid");
+    expect(await failure(enforcer().open({ input: Readable.from([Buffer.from("x")]), output: at("opened") }))).toBe(
+      "invalid",
+    );
+    expect(readdirSync(at("spool"))).toEqual([]);
+    // What others put there is not sent.
+    const id = "00000000-0000-4000-8000-000000000000";
+    const event = { event_type: "protect", outcome: "completed", occurred_at: "2026-01-01T00:00:00Z" };
+    writeFileSync(
+      at(`spool/${id}.json`),
+      `${JSON.stringify({ version: 1, id, due_at: "2026-01-01T00:00:00Z", event })}\n`,
+    );
+    expect(await failure(enforcer().flush())).toBe("invalid");
+    expect(platform.events.size).toBe(0);
+    chmodSync(at("spool"), 0o755);
+    await enforcer().protect(request);
+  },
+);
 
 const unseen = [
   ...Array(0x20).keys(),
@@ -292,7 +295,7 @@ const unseen = [
 ];
 
 test.each(["C0", "DEL and C1", "overrides of direction"])(
-  "no key reference holds a control character: %s",
+  "a key reference with a control character is refused: %s",
   async (group) => {
     const [from = 0, to = 0] = { C0: [0, 0x20], "DEL and C1": [0x7f, 0xa0] }[group] ?? [0x2000, 0x3000];
     for (const code of unseen.filter((code) => code >= from && code < to)) {
@@ -317,7 +320,7 @@ const binding = () => ({
   resource: { kind: "k" },
 });
 
-test("an error's message steers no terminal, whatever a peer said", async () => {
+test("an error's message cannot control the terminal, whatever a peer sent", async () => {
   const hostile = String.fromCharCode(...unseen);
   for (const decision of [{ allow: false, reasons: [hostile] }, { obligations: [{ id: hostile, parameters: {} }] }]) {
     const client = permissivePlatform();

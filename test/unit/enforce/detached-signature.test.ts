@@ -76,7 +76,7 @@ async function failureOf(signature: Uint8Array, data: Uint8Array): Promise<strin
 }
 
 // The protocol's own example (github.com/secure-systems-lab/dsse, protocol.md, "Test Vectors").
-test("what is signed is DSSE's encoding", () => {
+test("the signed bytes are DSSE's encoding", () => {
   const encoded = preAuthenticationEncoding("http://example.com/HelloWorld", Buffer.from("hello world"));
   expect(encoded.toString()).toBe("DSSEv1 29 http://example.com/HelloWorld 11 hello world");
 });
@@ -94,7 +94,7 @@ test.each(named)("vector $index of the $form: $name", async ({ form, index }) =>
 /** The step from one byte to the next that is changed: coprime to the groups of base64. */
 const step = draws(7, 1);
 
-describe("every byte of a bundle counts", () => {
+describe("a bundle with any changed byte is refused", () => {
   const signature = base64(vectors[3]?.signature);
 
   test("of the signature file", async () => {
@@ -106,7 +106,7 @@ describe("every byte of a bundle counts", () => {
     }
   });
 
-  test("of the data, and that there are so many", async () => {
+  test("of the data, or another count of them", async () => {
     for (let place = 0; place < 100; place += step) {
       const changed = pattern(100);
       changed[place] = (changed[place] as number) ^ 1;
@@ -145,7 +145,7 @@ describe.each(["EdDSA", "ES256"] as const)("a signature of %s", (algorithm) => {
   });
 });
 
-test("who has other keys, or another one of this name, opens nothing; who has the public one opens and cannot sign", async () => {
+test("a holder of other keys, or another one of this name, opens nothing; a holder of the public key opens and cannot sign", async () => {
   for (const name of ["one", "two"]) await createSigningKeyFile(at(`${name}.key`), name);
   await createSigningKeyFile(at("false.key"), "one");
   await createPublicKeyFile(at("one.key"), at("one.pub"));
@@ -178,7 +178,7 @@ test("who has other keys, or another one of this name, opens nothing; who has th
   ).rejects.toMatchObject({ failure: "invalid" });
 });
 
-test("neither data nor signature is replaced by what is made of it", async () => {
+test("opening and signing again replace neither data nor signature", async () => {
   writeFileSync(at("signature"), base64(vectors[1]?.signature));
   writeFileSync(at("data"), pattern(100));
   const resource = { kind: "test" };
@@ -194,7 +194,7 @@ test("neither data nor signature is replaced by what is made of it", async () =>
   expect(readdirSync(folder)).not.toContain("made");
 });
 
-test("streams are signed and verified as well, and a changed one gives nothing", async () => {
+test("streams are signed and verified as well, and a changed one yields nothing", async () => {
   await createSigningKeyFile(at("stream.key"), "stream");
   const enforcer = enforcerWith((await keyFile(at("stream.key"))) as SigningKey);
   const pieces = () => Readable.from([pattern(70_000), pattern(70_000)]);

@@ -77,7 +77,7 @@ test.each(cases.map(({ refused, plaintext_size }, index) => ({ name: refused ?? 
   },
 );
 
-test("a rewrap keeps what the header commits to, and adds nothing to the old form", async () => {
+test("a rewrap keeps the header's commitments, and adds none to the old form", async () => {
   for (const { key, envelope, key_commitment } of cases.filter(({ refused }) => refused === undefined)) {
     const isKeyCommitted = key_commitment !== undefined;
     const output = join(folder, "rewrapped");
@@ -118,14 +118,14 @@ describe("one payload that opens to two texts under two content keys", () => {
     return Buffer.concat([encodeHeader({ binding, key: { ...block, wrapped } }), Buffer.from(payload, "base64")]);
   };
 
-  test("is reported as of a form that lets it, if the header commits to neither", async () => {
+  test("is reported as possible if the header commits to neither key", async () => {
     const opened = await Promise.all(contentKeys.map(async (contentKey) => open(await envelopeOf(old, contentKey))));
     expect(opened).toMatchObject([{ isKeyCommitted: false }, { isKeyCommitted: false }]);
     expect(opened[0]?.plaintext?.subarray(0, 16).toString()).toBe("the first text..");
     expect(opened[1]?.plaintext?.equals(opened[0]?.plaintext as Buffer)).toBe(false);
   });
 
-  test("opens with the one that the header commits to alone, before a byte and to a rewrap too", async () => {
+  test("opens with the committed key only, before a byte is written, in a rewrap too", async () => {
     const binding = { ...old, key_commitment: keyCommitment(contentKeys[0]) };
     expect(await open(await envelopeOf(binding, contentKeys[0]))).toMatchObject({ isKeyCommitted: true });
     const other = await envelopeOf(binding, contentKeys[1]);
@@ -139,7 +139,7 @@ describe("one payload that opens to two texts under two content keys", () => {
   });
 });
 
-test("every byte of an envelope counts: with any of them changed it does not open", async () => {
+test("an envelope with any changed byte does not open", async () => {
   const envelope = Buffer.from(vectors[0]?.envelope ?? "", "base64");
   for (let at = 0; at < envelope.length; at += draws(7, 1)) {
     const changed = Buffer.from(envelope);
@@ -150,7 +150,7 @@ test("every byte of an envelope counts: with any of them changed it does not ope
   }
 });
 
-test("what is cut, or changed in a later segment, gives at most the segments before", async () => {
+test("a cut envelope, or one with a changed later segment, yields at most the segments before", async () => {
   const envelope = Buffer.from(vectors[2]?.envelope ?? "", "base64");
   const plaintext = pattern(vectors[2]?.plaintext_size ?? 0);
   const change = fc.record({
@@ -169,7 +169,7 @@ test("what is cut, or changed in a later segment, gives at most the segments bef
   );
 });
 
-test("a file is there whole or not at all, also where the disk or the reader gives up", async () => {
+test("a file is complete or absent, even if the disk or the reader fails", async () => {
   const input = join(folder, "sealed");
   const plain = join(folder, "plain");
   writeFileSync(plain, pattern(100_000));

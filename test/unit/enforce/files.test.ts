@@ -34,7 +34,7 @@ beforeEach(async () => {
   });
 });
 
-test("files that are written at the same time share syncs of their folder, each with one that began after its name", async () => {
+test("files written at the same time share syncs of their folder, each with one that began after its name", async () => {
   const names = Array.from({ length: 100 }, (_, i) => `event-${i}.json`);
   await Promise.all(
     names.map(async (name) => {
@@ -46,7 +46,7 @@ test("files that are written at the same time share syncs of their folder, each 
   expect(readdirSync(folder).sort()).toEqual(names.sort());
 });
 
-test("a sync that is asked for while one runs is another, which all who wait share", async () => {
+test("a sync requested during another is a new one, which all waiting callers share", async () => {
   const waiting: Promise<void>[] = [];
   during = () => {
     if (syncs.length === 1) waiting.push(syncDirectory(folder), syncDirectory(folder));
@@ -56,7 +56,7 @@ test("a sync that is asked for while one runs is another, which all who wait sha
   expect(syncs.length).toBe(2);
 });
 
-test("a failed sync fails those who shared it, and no later one", async () => {
+test("a failed sync fails the callers who shared it, and no later one", async () => {
   during = () => {
     throw new Error("no disk");
   };

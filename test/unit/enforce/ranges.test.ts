@@ -62,8 +62,8 @@ const tdfSegment = 2_097_152;
 describe.each([
   ["envelope", [0, 1, first - 1, first, first + 1, first + other, first + 2 * other + 7]],
   ["tdf", [0, 1, tdfSegment, 2 * tdfSegment + 3]],
-] as const)("of profile %s", (profile, sizes) => {
-  test.each(sizes)("ranges of %i bytes are those of the plaintext", async (size) => {
+] as const)("with profile %s", (profile, sizes) => {
+  test.each(sizes)("ranges of %i bytes equal those of the plaintext", async (size) => {
     const plain = randomBytes(size);
     const sealed = await seal(plain, profile);
     const edges = profile === "tdf" ? [tdfSegment, 2 * tdfSegment] : [first, first + other];
@@ -73,7 +73,7 @@ describe.each([
         expect((await read(sealed, offset, length)).equals(plain.subarray(offset, offset + length))).toBe(true);
   });
 
-  test("a whole number is needed, and the profile must be right", async () => {
+  test("a range needs whole numbers and the right profile", async () => {
     const sealed = await seal(randomBytes(10), profile);
     for (const [offset, length] of [
       [-1, 1],
@@ -134,7 +134,7 @@ describe("segments of an envelope", () => {
     }
   });
 
-  test("that are cut off are missed by every range that ends behind the data", async () => {
+  test("that are cut off fail every range that ends behind the data", async () => {
     const sealed = await seal(plain);
     for (const cut of [segmentAt(sealed, 3), segmentAt(sealed, 3) + 1, segmentAt(sealed, 2) + 100]) {
       const bytes = sealed.bytes.subarray(0, cut);
@@ -163,7 +163,7 @@ describe("segments of an envelope", () => {
     expect(await failureOf(read(sealed, 0, 1, { input: broken }))).toBe("io_failed");
   });
 
-  test("are of a header with its decision, and of an artifact that the caller names", async () => {
+  test("belong to a header with its decision, and to an artifact that the caller names", async () => {
     const sealed = await seal(plain);
     const { decision_id } = JSON.parse(sealed.bytes.subarray(29, headerOf(sealed)).toString()).binding;
     const other = decision_id.replace(/./, decision_id[0] === "0" ? "1" : "0");
@@ -178,7 +178,7 @@ describe("segments of an envelope", () => {
   });
 });
 
-test("segments of a TDF that change places are refused, and another digest is", async () => {
+test("swapped segments of a TDF are refused, and another digest is", async () => {
   const sealed = await seal(randomBytes(2 * tdfSegment), "tdf");
   const size = tdfSegment + 28;
   const at = sealed.bytes.indexOf("0.payload") + "0.payload".length + 20;
@@ -221,13 +221,13 @@ describe("a sealed stream", () => {
     expect(input.destroyed).toBe(true);
   });
 
-  test("breaks for its reader if the work fails, also at its last step", async () => {
+  test("fails for its reader if the work fails, even at its last step", async () => {
     platform.registerArtifact = async () => ({ accepted: false, warnings: ["no"] });
     const { readable } = enforcer().protectStream({ ...sealOptions, input: Readable.from([randomBytes(10)]) });
     await expect(buffer(readable)).rejects.toMatchObject({ failure: "not_permitted", httpStatus: 403 });
   });
 
-  test("is a web stream too, and says where it will be", async () => {
+  test("is a web stream too, and states its destination", async () => {
     const locator = "s3://bucket/key";
     const input = Readable.from([Buffer.from("text")]);
     const { readable, outcome } = enforcer().protectStream({ ...sealOptions, input, artifactLocator: locator });
@@ -238,7 +238,7 @@ describe("a sealed stream", () => {
   });
 });
 
-test("a failure says whether to try again, and with which status a server answers", () => {
+test("a failure states whether to retry, and which status a server answers", () => {
   const refused = (code: Code) => PlatformError.from(new ConnectError("no", code));
   const said = (failure: EnforcementFailure, cause?: unknown) => {
     const { isRetryable, httpStatus } = new EnforcementError(failure, "what", { cause });

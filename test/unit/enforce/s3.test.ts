@@ -50,7 +50,7 @@ async function plaintextOf(work: (output: PassThrough) => Promise<Outcome>) {
   return collected;
 }
 
-test("an object is uploaded sealed, under its locator, and comes back whole and in ranges", async () => {
+test("an object is uploaded sealed, under its locator, and read back whole and in ranges", async () => {
   const { bucket, objects, platform, ranges } = bucketOf();
   const plain = randomBytes(20_000);
   const aead = "AES256_GCM_HKDF_4KB";
@@ -105,7 +105,7 @@ test("no two objects of a bucket share the locator that is recorded", async () =
   );
 });
 
-test("there is no object if its registration does not stand, and no work if the upload fails", async () => {
+test("no object is left if its registration fails, and no work if the upload fails", async () => {
   const { bucket, objects, platform } = bucketOf();
   platform.registerArtifact = async () => ({ accepted: false, warnings: ["no"] });
   const put = bucket.put("a", { input: Readable.from([randomBytes(10)]), resource });
@@ -125,7 +125,7 @@ test("there is no object if its registration does not stand, and no work if the 
   expect(other.platform.registrations).toEqual([]);
 });
 
-test("a store that sends another range than the one that was asked is refused", async () => {
+test("a store that sends another range than requested is refused", async () => {
   const sealed = bucketOf();
   const { artifactDigest } = await sealed.bucket.put("a", { input: Readable.from([randomBytes(9)]), resource });
   const whole = sealed.objects.get("a") as Buffer;

@@ -68,7 +68,7 @@ const edges = [0, 1, firstPlaintext, otherPlaintext].flatMap((size) =>
 );
 
 test.each([...new Set(edges)].filter((size) => size >= 0))(
-  "%i bytes come back, in ciphertext of known size",
+  "%i bytes are encrypted and decrypted, with ciphertext of known size",
   async (size) => {
     const key = newKey();
     const plaintext = randomBytes(size);
@@ -95,7 +95,7 @@ test("pieces of any size make the same stream", async () => {
   );
 });
 
-describe("what was done to the ciphertext is noticed, and nothing of a changed segment comes out", () => {
+describe("changed ciphertext is detected, and no changed segment is released", () => {
   const key = newKey();
   const plaintext = randomBytes(firstPlaintext + 2 * otherPlaintext + 100);
   const sealed = seal(plaintext, key);
@@ -147,7 +147,7 @@ interface Vector {
 const vectorFile = join(import.meta.dirname, "../../../clients/conformance/vectors/streaming-aead.json");
 const { vectors } = JSON.parse(readFileSync(vectorFile, "utf8")) as { readonly vectors: readonly Vector[] };
 
-test.each(vectors)("$aead of $plaintext_size bytes is byte for byte what Tink made", async (vector) => {
+test.each(vectors)("$aead of $plaintext_size bytes equals Tink's output", async (vector) => {
   const bytesOf = (hex: string) => Buffer.from(hex, "hex");
   const key = { aead: vector.aead, key: bytesOf(vector.key), associatedData: bytesOf(vector.associated_data) };
   const plaintext = Buffer.from(Array.from({ length: vector.plaintext_size }, (_, i) => i % 251));

@@ -67,7 +67,7 @@ function partsOf(file: Buffer) {
 
 describe.each(["rsa", "ec"] as const)("with a key of %s", (name) => {
   test.each([0, 1, segmentBytes - 1, segmentBytes, segmentBytes + 1, 3 * segmentBytes + 5])(
-    "%i bytes come back",
+    "%i bytes are protected and opened",
     async (sizeBytes) => {
       const plain = randomBytes(sizeBytes);
       const sealed = await seal(plain, {}, keys[name]);
@@ -106,7 +106,7 @@ test("the manifest names the decision, and its digest is registered", async () =
   await open();
 });
 
-test("streams of an unknown size use ZIP64, and come back as streams", async () => {
+test("streams of unknown size use ZIP64, and are read back as streams", async () => {
   const plain = randomBytes(5_000_000);
   const sealed = new PassThrough();
   const [bytes] = await Promise.all([
@@ -123,7 +123,7 @@ test("streams of an unknown size use ZIP64, and come back as streams", async () 
   expect(found.equals(plain)).toBe(true);
 });
 
-test("every share is needed, and any key of a share gives it", async () => {
+test("every share is needed, and any key of a share opens it", async () => {
   const plain = randomBytes(100);
   await seal(plain, { tdf: { keys: [["rsa", "other"], ["ec"]] } }, keys.rsa, keys.ec, keys.other);
   for (const held of [
@@ -137,7 +137,7 @@ test("every share is needed, and any key of a share gives it", async () => {
   expect(await failureOf(seal(plain, { tdf: { keys: [[]] } }))).toBe("invalid");
 });
 
-test("a rewrap replaces the keys, and leaves policy, binding and payload", async () => {
+test("a rewrap replaces the keys, and keeps policy, binding and payload", async () => {
   const plain = randomBytes(2_500_000);
   const sealed = await seal(plain);
   const before = partsOf(readFileSync(at("sealed")));
@@ -197,7 +197,7 @@ test("without a namespace nothing is protected", async () => {
   expect(await failureOf(createEnforcer({ ...client, keys: [keys.rsa] }).protect(request))).toBe("invalid");
 });
 
-describe("what is changed is refused, and leaves nothing", () => {
+describe("a changed file is refused, and leaves nothing", () => {
   const plain = randomBytes(1000);
   let whole: Buffer;
   beforeAll(async () => {
@@ -211,7 +211,7 @@ describe("what is changed is refused, and leaves nothing", () => {
     return failure;
   };
 
-  test("a byte of it", async () => {
+  test("any byte of it", async () => {
     for (let n = 0; n < 200; n++) {
       const changed = Buffer.from(whole);
       const place = Math.floor((n * whole.length) / 200);
@@ -241,7 +241,7 @@ describe("what is changed is refused, and leaves nothing", () => {
     return file;
   };
 
-  test("but not a manifest that was made again as it was", async () => {
+  test("except a manifest that was made again as it was", async () => {
     writeFileSync(
       at("same"),
       remade(() => {}),
@@ -315,7 +315,7 @@ describe("what is changed is refused, and leaves nothing", () => {
     });
   }
 
-  test("a file without our assertion opens as a foreign one only, and says so", async () => {
+  test("a file without our assertion opens as a foreign one only, and is reported so", async () => {
     const attributes = [
       "https://Example.com/attr/Label/value/Confidential",
       "https://example.org/attr/Class/value/Secret",
@@ -339,7 +339,7 @@ describe("what is changed is refused, and leaves nothing", () => {
     return failureOf(open({ input: at("foreign"), allowForeign: true, resource }));
   };
 
-  test("a container in which another reader would find other entries", async () => {
+  test("a container in which another reader finds other entries is refused", async () => {
     const file = await foreignWith("8d5a45f2", []);
     const [end, body] = [file.subarray(-22), file.subarray(0, -22)];
     const directory = body.subarray(end.readUInt32LE(16));
@@ -387,7 +387,7 @@ describe("what is changed is refused, and leaves nothing", () => {
       expect(await foreignRefusal(bytes), name).toBe("not_authentic");
   });
 
-  test("a policy or manifest that readers would read in two ways", async () => {
+  test("a policy or manifest with two readings is refused", async () => {
     const policy = JSON.stringify({ uuid: "8d5a45f2", body: { dataAttributes: null, dissem: null } });
     const base64 = (text: string) => Buffer.from(text).toString("base64");
     expect(await foreignRefusal(await foreignOf(base64(policy)))).toBeUndefined();
@@ -410,7 +410,7 @@ describe("what is changed is refused, and leaves nothing", () => {
       expect(await refusal(remade(change))).toBe("not_authentic");
   });
 
-  test("a file of ours whose assertion was left out is no foreign one", async () => {
+  test("a file of ours without its assertion is refused as a foreign one", async () => {
     const { policy } = information(partsOf(whole).manifest);
     const { uuid, body } = JSON.parse(Buffer.from(policy, "base64").toString());
     const attributes = body.dataAttributes.map(({ attribute }: { attribute: string }) => attribute);

@@ -37,7 +37,7 @@ describe.skipIf(process.platform === "win32").each(ways)("%s that is changed", (
     expect(modeOf(path)).toBe(after);
   });
 
-  test("stays whose it was", () => {
+  test("keeps its owner", () => {
     writeFileSync(path, "old", { mode: 0o640 });
     // Only root gives files away, and changes those of others.
     const [owner, group] = isRoot ? [1_234, 5_678] : [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
@@ -48,7 +48,7 @@ describe.skipIf(process.platform === "win32").each(ways)("%s that is changed", (
   });
 });
 
-test.skipIf(process.platform === "win32")("one that is new is its owner's alone", () => {
+test.skipIf(process.platform === "win32")("a new file is readable by its owner only", () => {
   updateFile(path, () => "new");
   createKeyFile(join(folder, "key"), [key(1)]);
   expect([modeOf(path), modeOf(join(folder, "key"))]).toEqual([0o600, 0o600]);

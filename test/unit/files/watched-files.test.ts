@@ -58,7 +58,7 @@ async function opened(onChange: (content: number) => Promise<void> | void = () =
   return { live, look, timers };
 }
 
-test("files that are replaced are followed when they have stayed as they are, and read only then", async () => {
+test("replaced files are read once they stay unchanged", async () => {
   const { live, look } = await opened();
   expect([live.current, live.revision, live.texts]).toEqual([1, 0, ["1", "1"]]);
   await look();
@@ -72,7 +72,7 @@ test("files that are replaced are followed when they have stayed as they are, an
   live.close();
 });
 
-test("one after the other they are taken together, and nothing is said of the moment between", async () => {
+test("files that change one after the other are applied together, without a report in between", async () => {
   const { live, look } = await opened();
   put("/a", "2");
   await look();
@@ -91,7 +91,7 @@ test("one after the other they are taken together, and nothing is said of the mo
   live.close();
 });
 
-test("what is bad or gone changes nothing, is told once when it lasts, and followed when it is good again", async () => {
+test("a bad or missing file changes nothing, is reported once, and applied when it is valid again", async () => {
   const { live, look } = await opened();
   put("/a", "x");
   for (const ms of [2_000, 250, 2_000, 2_000]) await look(ms);
@@ -106,7 +106,7 @@ test("what is bad or gone changes nothing, is told once when it lasts, and follo
   live.close();
 });
 
-test("what says again what is in force is no change, and ends a problem", async () => {
+test("content equal to the current one is no change, and ends a problem", async () => {
   const { live, look } = await opened();
   put("/a", "x");
   await live.reload();
@@ -117,7 +117,7 @@ test("what says again what is in force is no change, and ends a problem", async 
   live.close();
 });
 
-test("what changes while it is read is read again", async () => {
+test("a file that changes while it is read is read again", async () => {
   const { live, look } = await opened();
   const { readFile } = files;
   put("/a", "2");
@@ -136,7 +136,7 @@ test("what changes while it is read is read again", async () => {
   live.close();
 });
 
-test("asked for, it takes the files as they are, or says at once why not", async () => {
+test("on request, files are applied at once, or the reason is returned", async () => {
   const { live } = await opened();
   put("/a", "2");
   await live.reload();
@@ -150,7 +150,7 @@ test("asked for, it takes the files as they are, or says at once why not", async
   live.close();
 });
 
-test("what could not be put in force is tried again", async () => {
+test("content that could not be applied is retried", async () => {
   const attempts: number[] = [];
   const { live, look } = await opened(async (content) => {
     attempts.push(content);
@@ -165,12 +165,12 @@ test("what could not be put in force is tried again", async () => {
   live.close();
 });
 
-test("what is bad at the start is refused", async () => {
+test("a bad file at the start is refused", async () => {
   fileAt("/a").text = "x";
   await expect(opened()).rejects.toThrow("is no number");
 });
 
-test("what is closed is not looked at any more", async () => {
+test("a closed watcher reads no files", async () => {
   const { live, timers } = await opened();
   live.close();
   expect(timers.pending()).toBe(0);

@@ -63,7 +63,7 @@ function setup(limits: Partial<AdmissionLimits> = {}) {
   };
 }
 
-test("turns go round groups, and within a group round its members", () => {
+test("turns rotate over groups, and within a group over its members", () => {
   const room = new FairQueue<Waiter & { readonly name: string }>();
   for (const [group, member, count] of [
     ["unknown", "x", 3],
@@ -78,7 +78,7 @@ test("turns go round groups, and within a group round its members", () => {
   expect([room.size, room.take(() => true)]).toEqual([0, undefined]);
 });
 
-test("of a group that may begin, members that may not are passed over", () => {
+test("members of a ready group that are not ready are skipped", () => {
   const room = new FairQueue<Waiter>();
   for (const member of ["x", "x", "y"]) room.add({ account: { group: "unknown", member } });
   expect(room.take((_group, member) => member !== "x")?.account.member).toBe("y");
@@ -86,11 +86,11 @@ test("of a group that may begin, members that may not are passed over", () => {
   expect(room.size).toBe(2);
 });
 
-describe("whatever the order of its moves, a call", () => {
+describe("for any order of events, a call", () => {
   const moves = ["enter", "park", "resume", "leave", "regroup", "turn", "wait"] as const;
   const orders = fc.array(fc.tuple(fc.nat({ max: 3 }), fc.constantFrom(...moves)), { maxLength: 40 });
 
-  test("starts or is refused once at most, and gives up its place and its turn once", async () => {
+  test("starts or is refused at most once, and frees its place and its turn once", async () => {
     await fc.assert(
       fc.asyncProperty(orders, async (order) => {
         const { admission, enter, enterAll, started, turn, pass } = setup({ minAtOnce: 2, maxWaiting: 2 });
@@ -132,7 +132,7 @@ describe("whatever the order of its moves, a call", () => {
   });
 });
 
-test("one member has a part of what its group may have, those that stall included, and others the rest", () => {
+test("one member has a part of its group's share, stalled calls included, and others the rest", () => {
   const { admission, pass, turn } = setup({ minAtOnce: 8 });
   const started: string[] = [];
   const come = (member: string, group = "unknown") => {
@@ -198,7 +198,7 @@ describe("strangers", () => {
     expect(started.slice(before)).toContain(alone);
   });
 
-  test("one address that fills the queue leaves room to another, and not to itself", () => {
+  test("one address that fills the queue leaves room for another, and none for itself", () => {
     const { enter, round, started, refused } = strangers({ maxWaiting: 100 });
     for (let call = 0; call < 1_000; call++) enter(crowd);
     const refusals = refused.length;
@@ -211,7 +211,7 @@ describe("strangers", () => {
     expect(started.slice(before).filter((address) => address === alone)).toHaveLength(4);
   });
 
-  test("addresses that share the queue evenly take nothing from each other", () => {
+  test("addresses that share the queue evenly displace no calls of each other", () => {
     const { enter, refused } = strangers({ maxWaiting: 20 });
     for (let call = 0; call < 2; call++) enter(crowd);
     for (let call = 0; call < 10; call++) for (const address of [crowd, alone]) enter(address);
@@ -222,7 +222,7 @@ describe("strangers", () => {
 });
 
 describe("calls", () => {
-  test("start as they come, up to the limit, and then wait until one is over", () => {
+  test("start on arrival, up to the limit, and then wait until one ends", () => {
     const { started, enterAll, enter, turn } = setup();
     const tickets = enterAll(8, "a");
     enter("late", "a");
@@ -235,7 +235,7 @@ describe("calls", () => {
     expect(started).toHaveLength(9);
   });
 
-  test("start so many in a turn, and wait for the next in the order in which they came", () => {
+  test("start a bounded number per turn, and the next in order of arrival", () => {
     const { started, enterAll, turn } = setup({ maxStartsPerTurn: 3 });
     enterAll(8, "a");
     expect(started).toEqual(["a0", "a1", "a2"]);
@@ -245,7 +245,7 @@ describe("calls", () => {
     expect(started).toHaveLength(8);
   });
 
-  test("of a group that has none start at once, though another's fill the limit, but not without end", () => {
+  test("of a group without running ones start at once, although another fills the limit, within a bound", () => {
     const { started, enterAll, enter, turn } = setup();
     enterAll(20, "hot");
     for (const name of ["b", "c", "d", "e", "f"]) enter(name);
@@ -253,7 +253,7 @@ describe("calls", () => {
     expect(started.slice(8)).toEqual(["b", "c", "d", "e"]);
   });
 
-  test("of one group take a part of what there is while others have work, and all of it a second later", () => {
+  test("of one group get a part of the slots while others have work, and all a second later", () => {
     const { started, enterAll, enter, turn, pass } = setup();
     const [hot] = enterAll(1, "hot");
     const quiet = enter("quiet");
@@ -268,7 +268,7 @@ describe("calls", () => {
     expect(started).toHaveLength(8);
   });
 
-  test("of a group that has waited catch up, however many another one has begun in the same turn", () => {
+  test("of a group that has waited catch up, however many another one has started in the same turn", () => {
     const { started, enterAll, enter, turn } = setup({ minAtOnce: 32, maxStartsPerTurn: 16 });
     const [hot] = enterAll(1, "hot");
     const quiet = enter("quiet");
@@ -283,7 +283,7 @@ describe("calls", () => {
     expect(started.slice(8).sort()).toEqual(["hot4", "hot5", "hot6", "hot7", "quiet4", "quiet5"]);
   });
 
-  test("that wait for too long are refused, few in a turn, and never instead of those that can be done", () => {
+  test("that wait too long are refused, few per turn, and never instead of feasible ones", () => {
     const { started, refused, enterAll, pass, turn } = setup({ maxRefusalsPerTurn: 2, maxWaitMs: 1000 });
     const tickets = enterAll(14, "a");
     pass(1001);
@@ -298,7 +298,7 @@ describe("calls", () => {
     expect(refused).toHaveLength(5);
   });
 
-  test("find room if another group has most of it, which gives way", () => {
+  test("find room if another group has most of it, which loses some", () => {
     const { refused, admission, enterAll, enter } = setup({ maxWaiting: 4, minAtOnce: 1, maxAtOnce: 1 });
     enterAll(7, "hot");
     expect(refused).toEqual(["hot5", "hot6"]);
@@ -322,7 +322,7 @@ describe("calls", () => {
     expect(refused).toEqual([]);
   });
 
-  test("that wait for something else than us hold up their own group only", () => {
+  test("that wait for something else delay their own group only", () => {
     const { started, enterAll, pass, turn } = setup({ stalledAfterMs: 250 });
     enterAll(10, "stuck");
     enterAll(10, "other");
@@ -332,7 +332,7 @@ describe("calls", () => {
     expect(started.filter((name) => name.startsWith("other"))).toHaveLength(8);
   });
 
-  test("give up their place while their caller sends, and take their turn again", async () => {
+  test("free their place while their caller sends, and queue again", async () => {
     const { started, refused, enterAll, enter, pass, turn } = setup();
     const tickets = enterAll(8, "a");
     tickets[0]?.park();
@@ -352,7 +352,7 @@ describe("calls", () => {
     expect(refused).toEqual([]);
   });
 
-  test("count for their tenant once that is known", () => {
+  test("count for their tenant once it is known", () => {
     const { started, enterAll, turn } = setup();
     for (const fixture of enterAll(8, "unknown")) fixture.belongsTo("hot");
     enterAll(3, "unknown");
@@ -363,8 +363,8 @@ describe("calls", () => {
   });
 });
 
-describe("the limit", () => {
-  test("rises while the event loop stands idle though calls wait, and falls again when it is full", () => {
+describe("the concurrency limit", () => {
+  test("rises while the event loop is idle and calls wait, and falls when it is busy", () => {
     const { started, enterAll, pass, turn } = setup();
     const tickets = enterAll(200, "a");
     for (let i = 0; i < 20; i++) {
@@ -378,7 +378,7 @@ describe("the limit", () => {
     expect(started).toHaveLength(38);
   });
 
-  test("that has risen gives one group no more than before while others have work", () => {
+  test("once risen gives one group no more than before while others have work", () => {
     const { started, enter, enterAll, pass, turn } = setup();
     const tickets = enterAll(200, "hot");
     for (let i = 0; i < 20; i++) {

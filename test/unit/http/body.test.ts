@@ -24,13 +24,13 @@ async function reasonOf(reading: Promise<Buffer>): Promise<unknown> {
   );
 }
 
-describe("memory", () => {
+describe("the memory of bodies", () => {
   const many = { ...limits, maxBytes: 1_000_000 };
   const addressOf = ({ remoteAddress }: InboundRequest) => remoteAddress;
   const at = (remoteAddress: string) => ({ remoteAddress }) as InboundRequest;
   const call = (tenant: string) => ({ caller: { tenantId: tenant } }) as Call;
 
-  test("a body that comes byte by byte is kept in one piece, whatever each byte came with", async () => {
+  test("a body that arrives byte by byte is kept in one piece", async () => {
     const stream = bodyWith();
     const reading = readBody(stream, announced(undefined), many, patient());
     for (let i = 0; i < 5_000; i++) stream.push(Buffer.alloc(4096, i).subarray(0, 1));
@@ -40,7 +40,7 @@ describe("memory", () => {
     expect(body.buffer.byteLength).toBeLessThanOrEqual(16_384);
   });
 
-  test.each([1, 4, 5, 6, 100_000])("a body in pieces of %i bytes is what was sent", async (pieceBytes) => {
+  test.each([1, 4, 5, 6, 100_000])("a body in pieces of %i bytes is read as it was sent", async (pieceBytes) => {
     const sent = Buffer.from(Array.from({ length: 100_000 }, (_, i) => (i * 7) & 255));
     for (const bytes of [undefined, sent.byteLength]) {
       const stream = bodyWith();
@@ -51,7 +51,7 @@ describe("memory", () => {
     }
   });
 
-  test("what is declared is taken before a byte is read, what a frame declares after its first five", async () => {
+  test("a declared size is reserved before a byte is read, a frame's after its first five", async () => {
     const budget = createBodyBudget({ maxBytes: 2000, addressOf });
     const first = budget.lease(call("a"), at(""));
     const declared = readBody(bodyWith(), announced(900), { ...many, lease: first }, patient());
@@ -73,7 +73,7 @@ describe("memory", () => {
     expect(budget.inFlightBytes).toBe(0);
   });
 
-  test("while memory is tight one large body at a time has room, and small ones have", () => {
+  test("while memory is short one large body at a time has room, and small ones have", () => {
     let isTight = false;
     const budget = createBodyBudget({ maxBytes: 8_000_000, addressOf, isTight: () => isTight });
     const leaseOf = (tenant: string) => budget.lease(call(tenant), at(""));
@@ -107,7 +107,7 @@ describe("memory", () => {
     hold(call("b"), "", 376);
   });
 
-  test("whatever is taken and given back, no share is exceeded and nothing is lost", () => {
+  test("for any sequence of reservations, no share is exceeded and nothing is lost", () => {
     const holder = fc.constantFrom<[Call, string]>(
       [call("a"), ""],
       [call("b"), ""],

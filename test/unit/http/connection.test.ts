@@ -37,7 +37,7 @@ async function start(isShared: boolean) {
   return { isTaken, refused };
 }
 
-test("an address has half of the connections at most, and gets back what it ends", async () => {
+test("an address has at most half of the connections, and gets back those that it ends", async () => {
   const { isTaken, refused } = await start(false);
   for (let i = 0; i < 4; i++) expect(await isTaken("127.0.0.2")).toBe(true);
   expect(await isTaken("127.0.0.2")).toBe(false);
@@ -48,7 +48,7 @@ test("an address has half of the connections at most, and gets back what it ends
   await expect.poll(() => isTaken("127.0.0.2")).toBe(true);
 });
 
-test("an address that is shared may have all, and the longest idle makes room", async () => {
+test("a shared address may have all connections, and the longest idle one makes room", async () => {
   const { isTaken, refused } = await start(true);
   for (let i = 0; i < 12; i++) expect(await isTaken("127.0.0.2")).toBe(true);
   await expect.poll(() => sockets.filter(({ destroyed }) => destroyed).length).toBe(4);
@@ -56,7 +56,7 @@ test("an address that is shared may have all, and the longest idle makes room", 
   expect(refused).toEqual([]);
 });
 
-test("what outlives a connection does not keep its socket", async () => {
+test("an object that outlives a connection does not keep its socket", async () => {
   class HeldSocket extends net.Socket {}
   // As Node keeps SETTINGS that a peer has not acknowledged.
   const kept: AsyncResource[] = [];

@@ -36,7 +36,7 @@ async function severalLooks(): Promise<void> {
   for (let turn = 0; turn < 4; turn++) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-test("a call on a kept connection is answered if what holds up its caller holds up the listener, too", async () => {
+test("a call on a kept connection is answered although the listener was blocked with its caller", async () => {
   const listener = listenerOf();
   const { port } = await listener.listen("127.0.0.1", 0);
   const request = h1Request("GET /", []);
@@ -51,7 +51,7 @@ test("a call on a kept connection is answered if what holds up its caller holds 
   expect(await closed).toBe(true);
 });
 
-test("a first call that has come and was not read yet is answered, too", async () => {
+test("a first call that arrived unread before the end is answered", async () => {
   const listener = listenerOf();
   const { port } = await listener.listen("127.0.0.1", 0);
   const [used, fresh] = await Promise.all([

@@ -28,7 +28,7 @@ function setup(limits: Partial<AnswerLimits> = {}) {
   return { answers, cut, begin };
 }
 
-test("one that is not taken is cut off when its time is up, and not while it is being made", () => {
+test("an answer that is not read is cut off when its time is up, and never while it is being made", () => {
   const { cut, begin } = setup();
   begin("waits", 10);
   begin("is made", 0, false);
@@ -38,7 +38,7 @@ test("one that is not taken is cut off when its time is up, and not while it is 
   expect(cut).toEqual(["waits"]);
 });
 
-test("one that is taken in time, and waits again, has all of its time again", () => {
+test("an answer that is read in time gets its whole time again", () => {
   const { cut, begin } = setup();
   const answer = begin("goes on", 10, false);
   vi.advanceTimersByTime(29_000);
@@ -49,7 +49,7 @@ test("one that is taken in time, and waits again, has all of its time again", ()
   expect(cut).toEqual([]);
 });
 
-test("so many may wait: of more, those that have waited longest are cut off within a second", () => {
+test("a bounded number may wait: beyond it, the longest waiting are cut off within a second", () => {
   const { cut, begin } = setup({ maxWaiting: 3 });
   for (const name of ["first", "second", "third", "fourth", "fifth"]) begin(name, 10);
   begin("is made", 0, false);
@@ -59,7 +59,7 @@ test("so many may wait: of more, those that have waited longest are cut off with
   expect(cut).toHaveLength(2);
 });
 
-test("they may hold so many bytes together", () => {
+test("waiting answers hold a bounded number of bytes", () => {
   const { cut, begin } = setup({ maxWaitingBytes: 100 });
   for (const [name, sizeBytes] of [
     ["large", 60],
@@ -71,7 +71,7 @@ test("they may hold so many bytes together", () => {
   expect(cut).toEqual(["large"]);
 });
 
-test("an address has a quarter of both: of more, its own that have waited longest are cut off", () => {
+test("an address has a quarter of both: beyond it, its own longest waiting are cut off", () => {
   const { cut, begin } = setup({ maxWaiting: 8, maxWaitingBytes: 400 });
   begin("other", 10, true, "b");
   for (const name of ["first", "second", "third"]) begin(name, 10, true, "a");
@@ -86,7 +86,7 @@ test("an address has a quarter of both: of more, its own that have waited longes
   expect(cut).toEqual(["first", "larger"]);
 });
 
-test("out of the box there is room for no more than a thousand and 64 MiB", () => {
+test("by default a thousand answers and 64 MiB may wait", () => {
   const { cut, begin } = setup();
   for (let i = 0; i < 1_030; i++) begin(`${i}`, 10);
   vi.advanceTimersByTime(1_000);

@@ -84,7 +84,6 @@ class HeldWriter implements BatchWriter {
     }
     resolve(batches.map((batch) => this.#resultOf(batch)));
   }
-
 }
 
 let stop = () => {};
@@ -108,7 +107,7 @@ function finishAll(writer: HeldWriter): void {
 
 const counts = (batches: readonly TenantBatch[]) => batches.map(({ tenantId, records }) => [tenantId, records.length]);
 
-test("calls that come together share a write; those that come meanwhile share the next", async () => {
+test("concurrent calls share a write; calls during it share the next", async () => {
   const { writer, appender } = setup();
   const first = [appender.append(makeRecord(alice)), appender.append(makeRecord(bob))];
   expect(counts((await writer.began(0)).batches)).toEqual([
@@ -124,7 +123,7 @@ test("calls that come together share a write; those that come meanwhile share th
   expect(writer.writes).toHaveLength(2);
 });
 
-test("a write waits for company while every turn of the event loop brings some, and no longer than it may", async () => {
+test("a write is delayed while every turn of the event loop brings calls, up to a bound", async () => {
   const appendInTurns = async (gatherTurns: number) => {
     const { writer, appender } = setup({ gatherTurns });
     const appended = [appender.append(makeRecord(alice))];
@@ -146,7 +145,7 @@ test("a write waits for company while every turn of the event loop brings some, 
   expect(await appendInTurns(16)).toBe(5);
 });
 
-test("a record that comes alone is not kept waiting for company", async () => {
+test("a lone record is written at once", async () => {
   const { writer, appender } = setup({ gatherTurns: 16 });
   const appended = appender.append(makeRecord(alice));
   await new Promise(setImmediate);
@@ -155,7 +154,7 @@ test("a record that comes alone is not kept waiting for company", async () => {
   await appended;
 });
 
-test("a tenant with a long queue gets what the others leave", async () => {
+test("a tenant with a long queue gets the room that others leave", async () => {
   const { writer, appender } = setup({ maxRecordsPerWrite: 6 });
   const all = [...Array(20).fill(alice), bob, tenant("carol"), tenant("carol")].map((id) =>
     appender.append(makeRecord(id)),
@@ -170,7 +169,7 @@ test("a tenant with a long queue gets what the others leave", async () => {
   expect(counts((await writer.began(1)).batches)).toEqual([["alice", 6]]);
 });
 
-test("tenants that did not fit come first in the next write", async () => {
+test("tenants that did not fit are first in the next write", async () => {
   const { writer, appender } = setup({ maxTenantsPerWrite: 2 });
   const names = ["a", "a", "b", "b", "c", "d"];
   const all = names.map((name) => appender.append(makeRecord(tenant(name))));
@@ -182,7 +181,7 @@ test("tenants that did not fit come first in the next write", async () => {
   ]);
 });
 
-test("writes under way at a time never share a tenant", async () => {
+test("concurrent writes never share a tenant", async () => {
   const { writer, appender } = setup({ maxWritesInFlight: 2 });
   const all = [appender.append(makeRecord(alice))];
   await writer.began(0);
@@ -195,7 +194,7 @@ test("writes under way at a time never share a tenant", async () => {
   expect(counts((await writer.began(2)).batches)).toEqual([["alice", 1]]);
 });
 
-test("a write is bounded in bytes, and carries one record whatever its size", async () => {
+test("a write is bounded in bytes, and carries one record of any size", async () => {
   const { writer, appender } = setup({ maxBytesPerWrite: 3_000 });
   const sized = (length: number) => makeRecord(alice, { request: { purpose: "é".repeat(length / 2) } });
   const all = [sized(10_000), sized(1_000), sized(1_000), sized(1_000)].map((record) => appender.append(record));
@@ -204,7 +203,7 @@ test("a write is bounded in bytes, and carries one record whatever its size", as
   expect(writer.writes.map(({ batches }) => counts(batches))).toEqual([[["alice", 1]], [["alice", 2]], [["alice", 1]]]);
 });
 
-test("a tenant that fills the queues is refused, while others are not", async () => {
+test("a tenant that fills the queues is refused, and others are not", async () => {
   const { appender } = setup({ maxQueuedBytes: 100_000 });
   const large: Partial<NewRecord> = { request: { purpose: "x".repeat(4_000) } };
   const results = [alice, bob].map((id) =>
@@ -220,7 +219,7 @@ test("a tenant that fills the queues is refused, while others are not", async ()
   expect(new Set(ofAlice)).toEqual(new Set(["queued", "overloaded"]));
 });
 
-test("bad records are refused alone, wherever they stand, and the others keep their order", async () => {
+test("bad records are refused alone, in any place, and the others keep their order", async () => {
   const { writer, appender } = setup();
   const ids = [alice, bob, alice, alice, bob, alice, alice];
   const isBad = [false, true, false, true, false, false, true];
@@ -231,7 +230,7 @@ test("bad records are refused alone, wherever they stand, and the others keep th
   expect(leafIndices).toEqual([0, -1, 1, -1, 0, 2, -1]);
 });
 
-test("when the store fails, everyone who waits is refused with its cause, and the next is tried", async () => {
+test("if the store fails, all waiting calls are refused with its cause, and the next call is tried", async () => {
   const { writer, appender } = setup({ maxRecordsPerWrite: 1 });
   const results = Promise.allSettled([alice, alice, bob].map((id) => appender.append(makeRecord(id))));
   const cause = new Error("disk on fire");
@@ -277,7 +276,7 @@ describe("the time limit of a record", () => {
   }
   const late = { reason: "store_unavailable", message: "The record store did not do it in time." };
 
-  test("holds where it waits for the writes before its own, and then it is not written", async () => {
+  test("includes the wait for earlier writes, and an expired record is not written", async () => {
     const { writer, appender, pass } = limited();
     const first = appender.append(makeRecord(alice));
     await writer.began(0);
@@ -292,7 +291,7 @@ describe("the time limit of a record", () => {
     expect(writer.writes).toHaveLength(1);
   });
 
-  test("covers what the store writes later, which learns how much of it is left", async () => {
+  test("includes a later write by the store, which learns the remaining time", async () => {
     const { writer, appender, pass } = limited();
     const startedMs = performance.now();
     const appended = appender.append(makeRecord(alice));
@@ -308,7 +307,7 @@ describe("the time limit of a record", () => {
     expect(writer.writes).toHaveLength(1);
   });
 
-  test("is over for what finds no room in the queue, a record or a group", async () => {
+  test("is cancelled for a record or group that finds no room in the queue", async () => {
     const { writer, appender, pending, pass } = limited({ maxQueuedPerTenant: 2 });
     const first = appender.append(makeRecord(alice));
     await writer.began(0);
@@ -325,7 +324,7 @@ describe("the time limit of a record", () => {
     await appender.close();
   });
 
-  test("is over for what is written", async () => {
+  test("is cancelled for a written record", async () => {
     const { writer, appender, pending } = limited();
     const appended = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
     await writer.finish(0);
@@ -343,7 +342,7 @@ describe("room for groups of a tenant", () => {
     return { enter, leaves, pass, pending: timers.pending };
   }
 
-  test("is there for one more while it is not full; others wait for it in their order", async () => {
+  test("admits one more while it is not full; others wait in order", async () => {
     const { enter, leaves, pending } = rooms();
     expect([enter(alice, 4), enter(alice), enter(bob)]).toEqual([undefined, undefined, undefined]);
     const order: string[] = [];
@@ -363,7 +362,7 @@ describe("room for groups of a tenant", () => {
     expect(enter(alice)).toBeUndefined();
   });
 
-  test("is refused to one that waits for too long, which then takes none", async () => {
+  test("is refused after too long a wait, which then takes none", async () => {
     const { enter, leaves, pass } = rooms();
     expect(enter(alice)).toBeUndefined();
     const refused = expect(enter(alice)).rejects.toMatchObject({ reason: "overloaded" });
@@ -392,7 +391,9 @@ describe("writes whose batches end apart from each other", () => {
 
   test("a batch that failed refuses those who wait for it, and no other call", async () => {
     const down = new ServiceError("store_unavailable", "down");
-    const { writes, results } = appendAll((batch, resultOf) => (batch.tenantId === "alice" ? { error: down } : resultOf(batch)));
+    const { writes, results } = appendAll((batch, resultOf) =>
+      batch.tenantId === "alice" ? { error: down } : resultOf(batch),
+    );
     expect(await results).toMatchObject([
       { status: "rejected", reason: down },
       { status: "fulfilled", value: { log: "o/bob" } },

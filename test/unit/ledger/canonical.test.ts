@@ -21,7 +21,7 @@ test("writes the example of RFC 8785 §3.2.2 and §3.2.3 byte for byte", () => {
   );
 });
 
-test("sorts members by UTF-16 code units (RFC 8785 §3.2.3) and leaves out the undefined", () => {
+test("sorts members by UTF-16 code units (RFC 8785 §3.2.3) and omits undefined ones", () => {
   const value = {
     "\u20ac": 1,
     "\r": 2,
@@ -36,7 +36,7 @@ test("sorts members by UTF-16 code units (RFC 8785 §3.2.3) and leaves out the u
   expect(text).toBe('{"\\r":2,"1":4,"\u0080":6,"ö":7,"€":1,"😀":5,"\ufb33":3}');
 });
 
-test("what comes in order is written as what does not", () => {
+test("ordered members are written as unordered ones", () => {
   const sorted = (value: JsonValue): JsonValue =>
     typeof value !== "object" || value === null
       ? value
@@ -89,13 +89,13 @@ test.each([
   expect(() => assertedCanonicalText({ b: value as JsonValue, a: 1 }, 0), "members out of order").toThrow(message);
 });
 
-test("levels that a value is nested in already count", () => {
+test("existing levels of nesting count", () => {
   const levels = (count: number) => Array.from({ length: count }).reduce<JsonValue>((inner) => [inner], 1);
   expect(assertedCanonicalText(levels(31), 1)).toBe(JSON.stringify(levels(31)));
   expect(() => assertedCanonicalText(levels(32), 1)).toThrow("deeper than 32");
 });
 
-test("accepts 32 levels, null, and members that are undefined", () => {
+test("accepts 32 levels, null, and undefined members", () => {
   assertCanonical(Array.from({ length: 32 }).reduce((inner) => [inner], 1));
   assertCanonical({ a: null, b: undefined, c: [true, "é", -0, 1e-9] });
 });

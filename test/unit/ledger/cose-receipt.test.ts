@@ -24,7 +24,7 @@ function signed(size: number, name = origin) {
   return { root: signRoot({ origin: name, size, root }, signer), texts };
 }
 
-test("the bytes are deterministic CBOR, as the standard lays them out", () => {
+test("the bytes are deterministic CBOR, in the standard's layout", () => {
   const tree = signed(2);
   const receipt = coseReceipt(tree.root, { index: 1, size: 2, path: [sibling] });
   const keyId = noteSigner(origin, key).keyId;
@@ -50,7 +50,7 @@ test.each([
   expect(Buffer.from(receipt).toString("hex")).toContain(`8300${encoded}80f6`);
 });
 
-test("what is signed is never the text of a checkpoint, whatever the names and sizes", () => {
+test("the signed bytes are never the text of a checkpoint, for any names and sizes", () => {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   const names = fc.string({ minLength: 1, unit: "binary" }).filter((name) => name.isWellFormed());
   fc.assert(
@@ -62,7 +62,7 @@ test("what is signed is never the text of a checkpoint, whatever the names and s
   );
 });
 
-test("a receipt is refused for another place, tree, log or signature; that of another key is left unchecked", () => {
+test("a receipt is refused for another place, tree, log or signature; one of another key is left unchecked", () => {
   const size = 1_000;
   const tree = { origin, size, root };
   const place = { index: 7, path: [sibling] };

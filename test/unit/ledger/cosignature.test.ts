@@ -23,7 +23,7 @@ function line({ seconds = nowSeconds, signed = text, as = name, cut = 0, id = ke
   return formatSignature({ name: as, keyId: id, signature: bytes.subarray(0, bytes.length - cut) });
 }
 
-test("what is signed is the specification's example", () => {
+test("the signed text is the specification's example", () => {
   expect(
     cosignedText("example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n", 1679315147),
   ).toBe(`cosignature/v1
@@ -40,7 +40,7 @@ test("the witness's line is found among others, which are ignored", () => {
   expect(parseNote(`${text}\n${line()}`).signatures).toHaveLength(1);
 });
 
-test("a clock that is a little ahead is borne", () => {
+test("a time a little ahead of the clock is accepted", () => {
   expect(() => findCosignature(line({ seconds: nowSeconds + 299 }), text, verifier, nowMs)).not.toThrow();
 });
 
@@ -59,7 +59,7 @@ test.each([
   expect(() => findCosignature(lines, text, verifier, nowMs)).toThrow(expect.objectContaining({ name: "NoteError" }));
 });
 
-test("keys of other types are none of cosignatures", () => {
+test("keys of other types are refused for cosignatures", () => {
   expect(parseCosignerKey(formatVerifierKey(name, key.publicKey))).toBeUndefined();
   expect(parseCosignerKey("")).toBeUndefined();
 });

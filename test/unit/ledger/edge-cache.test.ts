@@ -33,7 +33,7 @@ function edgeAfter(before: ReturnType<typeof logOf>, { head, tiles }: ReturnType
   return edgeOf(head, known, (level, index) => read.get(`${level}/${index}`));
 }
 
-test("an edge that others have gone on from gives the same as one that was there, wherever tiles end", () => {
+test("an edge that others continued equals one that was present, wherever tiles end", () => {
   const sizes = fc.integer({ min: 1, max: 2 * tileWidth + 2 });
   fc.assert(
     fc.property(sizes, fc.integer({ min: 0, max: tileWidth + 2 }), (size, more) => {
@@ -56,7 +56,7 @@ test("an edge that others have gone on from gives the same as one that was there
   );
 });
 
-test.each([3, 5])("an edge of another log of the same tenant is not gone on from, at %i leaves", (size) => {
+test.each([3, 5])("an edge of another log of the same tenant is not continued, at %i leaves", (size) => {
   const strange = new RightEdge();
   for (let index = 0; index < 3; index++) strange.append(leaf(100 + index));
   const head = { ...logOf(3).head, root: strange.tree().root() };
@@ -64,7 +64,7 @@ test.each([3, 5])("an edge of another log of the same tenant is not gone on from
   expect(edge.tree().root()).toEqual(logOf(size).head.root);
 });
 
-test("tiles that do not give the head's root are an unsound log", () => {
+test("tiles that do not give the head's root make the log unsound", () => {
   const log = logOf(5);
   log.tiles.set("0/0", new Uint8Array(5 * 32));
   expect(() => edgeAfter(logOf(3), log)).toThrow(UnsoundLogError);

@@ -37,8 +37,8 @@ const drawn = fc.integer({ min: 1, max: maxSize }).chain((size) => {
     .map(([one, other]) => ({ size, indices: [...new Set([...one, ...other])].sort((a, b) => a - b) }));
 });
 
-describe("the nodes of drawn leaves of drawn trees", () => {
-  test("are the naive ones, make the root, and are no more than all audit paths together", async () => {
+describe("nodes of random leaves of random trees", () => {
+  test("equal a simple computation, give the root, and are no more than all audit paths together", async () => {
     await fc.assert(
       fc.asyncProperty(drawn, async ({ size, indices }) => {
         const own = treeOf(size, indices);
@@ -55,7 +55,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
     );
   });
 
-  test("make it no more once anything is changed", async () => {
+  test("do not give the root if anything is changed", async () => {
     await fc.assert(
       fc.asyncProperty(drawn, fc.nat(), fc.integer({ min: 1, max: 255 }), async ({ size, indices }, at, flip) => {
         const nodes = treeOf(size, indices).multiProof(indices);
@@ -95,7 +95,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
     );
   });
 
-  test("are of one tree and place alone: with a leaf elsewhere, or for another size, they make another root", async () => {
+  test("give another root with a leaf elsewhere, or for another size", async () => {
     await fc.assert(
       fc.asyncProperty(drawn, fc.nat(), fc.integer({ min: 1, max: maxSize }), async ({ size, indices }, at, other) => {
         const nodes = treeOf(size, indices).multiProof(indices);
@@ -113,7 +113,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
   });
 });
 
-test("the test vector of the reference is what the tree gives", async () => {
+test("the reference's test vector equals the tree's result", async () => {
   const document = readFileSync(join(import.meta.dirname, "../../../docs/reference/ledger-formats.md"), "utf8");
   const data = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657"];
   const ofData = data.map((entry) => leafHash(Buffer.from(entry, "hex")));
@@ -130,7 +130,7 @@ test("the test vector of the reference is what the tree gives", async () => {
   expect(hex([(await rootOfLeaves(given, 7, nodes)) as Uint8Array])).toEqual(hex([root]));
 });
 
-test("only leaves that the tree has, in ascending order, have one", () => {
+test("only leaves of the tree, in ascending order, have a proof", () => {
   const five = treeOf(5, [0, 1, 2, 3, 4]);
   for (const indices of [[5], [-1], [0.5], [2, 1], [1, 1], [0, 5], [Number.NaN]])
     expect(() => five.multiProof(indices)).toThrow(RangeError);

@@ -20,19 +20,19 @@ test("the published example verifies", () => {
   expect(openNote(exampleNote, must(parseVerifierKey(exampleKey)))).toBe("This is an example message.\n");
 });
 
-test("a signed note opens again, whichever others signed it too", () => {
+test("a signed note opens, with any other signatures on it", () => {
   const text = "one\n\ntwo\n";
   const note = signNote(text, [noteSigner("other.example", otherKey), signer]);
   expect(openNote(note, verifier)).toBe(text);
   expect(parseNote(note).signatures.map(({ name }) => name)).toEqual(["other.example", "example.com/log"]);
 });
 
-test("a signature under the trusted name by another key, or by the key under another name, counts for nothing", () => {
+test("a signature under the trusted name by another key, or by the key under another name, is ignored", () => {
   expect(() => openNote(signNote("x\n", [noteSigner("example.com/log", otherKey)]), verifier)).toThrow("not signed");
   expect(() => openNote(signNote("x\n", [noteSigner("example.com/log2", key)]), verifier)).toThrow("not signed");
 });
 
-test("a wrong signature under the trusted name and id refuses the note, whatever else is right", () => {
+test("a wrong signature under the trusted name and id refuses the note", () => {
   const note = signNote("x\n", [signer]);
   const line = must(note.split("\n").at(-2));
   const other = must(signNote("y\n", [signer]).split("\n").at(-2));
@@ -62,7 +62,7 @@ test.each([
   expect(() => parseNote(note)).toThrow(expect.objectContaining({ name: "NoteError" }));
 });
 
-test("a text that no note can hold is not signed", () => {
+test("a text that no note can contain is not signed", () => {
   expect(() => signNote("no newline", [signer])).toThrow("text");
   expect(() => signNote("a\tb\n", [signer])).toThrow("text");
 });

@@ -33,7 +33,7 @@ describe.each([
     refused({ ...membersOf(kind), note: "x" });
   });
 
-  test("in any other text than its own", () => {
+  test("in any other encoding", () => {
     const text = bytesOf(kind).toString();
     for (const other of [
       ` ${text}`,
@@ -68,7 +68,7 @@ describe("of a receipt", () => {
     }
   };
 
-  test("every character counts", () => {
+  test("with any changed character is refused", () => {
     const unseen: string[] = [];
     for (const [name, value] of Object.entries(receipt)) {
       const text = String(value);
@@ -81,5 +81,4 @@ describe("of a receipt", () => {
     }
     expect(unseen).toEqual([]);
   });
-
 });

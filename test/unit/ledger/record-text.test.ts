@@ -40,7 +40,7 @@ const text = fc.string({
 });
 const json = fc.dictionary(text, fc.jsonValue({ maxDepth: 4 })) as fc.Arbitrary<JsonObject>;
 
-test("whatever is in a record, its bytes are the canonical JSON of it", () => {
+test("the bytes of any record are its canonical JSON", () => {
   fc.assert(
     fc.property(json, json, text, text, (request, outcome, subject, route) => {
       const made = makeRecord(alice);
@@ -50,7 +50,7 @@ test("whatever is in a record, its bytes are the canonical JSON of it", () => {
   );
 });
 
-test("the text has all that a store must know of a record", () => {
+test("the text has everything that a store must know of a record", () => {
   const idempotency = { scope: "ab", payloadDigest: "sha256:1", answer: { b: ["\n"], a: 1 } };
   const request = { decision_id: "d", artifact_digest: "x:1", artifact_cid: "c" };
   const record = makeRecord(alice, { kind: "evidence", idempotency, request, outcome: { artifact_cid: "c" } });
@@ -72,7 +72,7 @@ test("the text has all that a store must know of a record", () => {
   expect(readRecordText(encodeRecord(plain).text)).not.toHaveProperty("terms");
 });
 
-test("a text whose lines do not belong together is no record's", () => {
+test("a text with inconsistent lines is no record's", () => {
   const answer = { scope: "ab", payloadDigest: "sha256:1", answer: {} };
   const [plain, kept] = [{}, { idempotency: answer }].map((changes) => encodeRecord(makeRecord(alice, changes)).text);
   expect(() => readRecordText(`${plain}\n{}`)).toThrow(TypeError);
@@ -90,7 +90,7 @@ test.each([
   expect(() => encodeRecord(makeRecord(alice, changes))).toThrow(TypeError);
 });
 
-test("a record is nested 32 levels deep at most", () => {
+test("a record has at most 32 levels of nesting", () => {
   const levels = (count: number): JsonObject => (count === 1 ? {} : { a: levels(count - 1) });
   encodeRecord(makeRecord(alice, { request: levels(31), outcome: levels(31) }));
   expect(() => encodeRecord(makeRecord(alice, { request: levels(32) }))).toThrow("deeper than 32");

@@ -43,7 +43,7 @@ test.each([
     [genesis(first), rotation(first, second), rotation(first, second)],
     /another key than the one that leaf 1 brought/,
   ],
-])("a log of which %s", (_what, records, problem) => {
+])("the audit decides about a log whose %s", (_what, records, problem) => {
   if (problem === undefined) expect(problemOf(...records)).toBeUndefined();
   else expect(problemOf(...records)).toMatch(problem);
 });

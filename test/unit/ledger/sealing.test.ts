@@ -7,7 +7,7 @@ const opening = Uint8Array.from({ length: openingBytes }, (_, index) => index);
 const record = Buffer.from('{"kind":"decision"}');
 
 // The values were computed with other implementations of HKDF, HMAC and AES-GCM.
-test("the stored format does not change: a record, its commitment and its sealed bytes", () => {
+test("the stored format is stable: a record, its commitment and its sealed bytes", () => {
   const key = new Uint8Array(hkdfSync("sha256", opening, "", "platform-ledger/v1/commitment", 32));
   const { commitment, sealed } = seal(record, opening);
   expect(commitment).toBe(`hmac-sha256:${createHmac("sha256", key).update(record).digest("hex")}`);
@@ -17,7 +17,7 @@ test("the stored format does not change: a record, its commitment and its sealed
   );
 });
 
-test("what was sealed opens, whatever it is", () => {
+test("everything sealed opens", () => {
   fc.assert(
     fc.property(fc.uint8Array(), fc.uint8Array({ minLength: 32, maxLength: 32 }), (bytes, key) => {
       const { commitment, sealed } = seal(bytes, key);
@@ -26,7 +26,7 @@ test("what was sealed opens, whatever it is", () => {
   );
 });
 
-test("no flipped bit, cut or foreign opening is accepted", () => {
+test("a flipped bit, a cut and a foreign opening are refused", () => {
   const { commitment, sealed } = seal(record, opening);
   for (let bit = 0; bit < sealed.length * 8; bit++) {
     const changed = Uint8Array.from(sealed);
@@ -40,12 +40,12 @@ test("no flipped bit, cut or foreign opening is accepted", () => {
   expect(() => open(sealed, opening.subarray(1), commitment)).toThrow("32 bytes");
 });
 
-test("a record that seals well but is not the committed one is refused", () => {
+test("a sealed record that is not the committed one is refused", () => {
   const other = commit(Buffer.from("another record"), opening);
   expect(() => open(seal(record, opening).sealed, opening, other)).toThrow("not the one that its leaf commits to");
 });
 
-test("a commitment is to one record under one opening, written in one way", () => {
+test("a commitment is to one record under one opening, in one encoding", () => {
   const commitment = commit(record, opening);
   expect(verifyCommitment(record, opening, commitment)).toBe(true);
   expect(verifyCommitment(record.subarray(1), opening, commitment)).toBe(false);

@@ -15,7 +15,7 @@ function recordText({ leaf, sealed, opening }: SealedEntry): string {
   return Buffer.from(open(sealed, opening, parseLeaf(leaf).commitment)).toString("utf8");
 }
 
-test("the bytes of a record do not change", () => {
+test("the bytes of a record are stable", () => {
   const record = makeRecord(alice, { recordId: makeRecord(alice).recordId });
   const head = { origin: "o/1", size: 7, lastRecordedAtMs: 0 };
   const { entries } = sequence(head, [written(record)], clock.now(), seed(1), "o");
@@ -35,7 +35,7 @@ test("every entry has its own opening", () => {
   expect(new Set(entries.map(({ opening }) => Buffer.from(opening).toString("hex"))).size).toBe(4);
 });
 
-test("a seed of the wrong size is refused, rather than openings shared", () => {
+test("a seed of the wrong size is refused instead of sharing openings", () => {
   expect(() => sequence(undefined, [written(makeRecord(alice))], 0, seed(2), "o")).toThrow("seed");
 });
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { StoredTerms, searchKeyBytes } from "../../../src/ledger/search/search-index.ts";
 
-test("a stored term is the HMAC that it is said to be, whatever the key, the value and its length", () => {
+test("a stored term is an HMAC, for any key, value and length", () => {
   const terms = new StoredTerms();
   const key = fc.uint8Array({ minLength: searchKeyBytes, maxLength: searchKeyBytes });
   const value = fc.string({ unit: "binary", maxLength: 300, size: "max" });
@@ -21,7 +21,7 @@ test("a stored term is the HMAC that it is said to be, whatever the key, the val
   );
 });
 
-test("many under one key are what each is by itself, however many values there are", () => {
+test("many terms under one key equal single ones, for any number of values", () => {
   const terms = new StoredTerms();
   const key = new Uint8Array(32).fill(3);
   const under = terms.under(key);

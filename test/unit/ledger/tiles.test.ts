@@ -44,7 +44,7 @@ test.each([
   expect(parseTilePath(path)).toBeUndefined();
 });
 
-test("every name is read back as it was written", () => {
+test("every name is read back as written", () => {
   const name = fc.record({
     level: fc.oneof(fc.constant("entries" as const), fc.integer({ min: 0, max: 63 })),
     index: fc.maxSafeNat(),
@@ -57,7 +57,7 @@ test("every name is read back as it was written", () => {
   );
 });
 
-test("the tiles of a tree of 70,000 are those that the specification counts", () => {
+test("the tiles of a tree of 70,000 are the specification's", () => {
   expect(partialTiles(70_000)).toEqual([
     { level: 0, index: 273, width: 112 },
     { level: 1, index: 1, width: 17 },
@@ -73,7 +73,7 @@ test("the tiles of a tree of 70,000 are those that the specification counts", ()
   expect([...allTiles(0)]).toEqual([]);
 });
 
-test("entries stand in a bundle behind their lengths", () => {
+test("entries in a bundle follow their lengths", () => {
   const bundle = encodeEntries([Buffer.from("ab"), new Uint8Array(0), new Uint8Array(300)]);
   expect(Buffer.from(bundle.subarray(0, 8)).toString("hex")).toBe("000261620000012c");
   expect(bundle).toHaveLength(2 + 2 + 2 + 2 + 300);

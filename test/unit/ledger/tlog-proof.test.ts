@@ -26,14 +26,14 @@ const proofOf = (index: number) => formatTlogProof(index, formatPath(tree.inclus
 const proof = proofOf(5);
 const [, indexLine = "", firstHash = ""] = proof.split("\n");
 
-test("a proof verifies for its leaf, and says where it stands", () => {
+test("a proof verifies for its leaf, and states its place", () => {
   leaves.forEach((leaf, index) => {
     expect(verifyTlogProof(proofOf(index), leaf, verifier)).toMatchObject({ index, checkpoint: { size: 7, origin } });
   });
   expect(() => verifyTlogProof(proof, leaves[4] as Uint8Array, verifier)).toThrow("does not lead");
 });
 
-test("paths that are written together are those that are written one by one", () => {
+test("paths that are written together equal those written one by one", () => {
   const growing = new RightEdge();
   // Around the widths of tiles, and where a batch fills one.
   for (const [size, least] of [

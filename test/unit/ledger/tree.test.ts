@@ -37,7 +37,7 @@ test("every root of any size is the naive one, from the edge and from tiles of a
   }
 });
 
-test("every proof of sizes to 70, and of sizes around tiles, is the naive one and verifies", () => {
+test("every proof of sizes to 70, and of sizes around tiles, equals a simple computation and verifies", () => {
   for (const size of [...Array.from({ length: 70 }, (_, index) => index + 1), 255, 256, 257, 511, 512, 513, 600]) {
     const whole = tree(size);
     for (let index = 0; index < size; index++) {
@@ -74,7 +74,7 @@ test("any prefix of the log is consistent with the whole, and with nothing else"
   );
 });
 
-test("a proof of inclusion holds for its leaf, place, size and root only", () => {
+test("a proof of inclusion verifies for its leaf, place, size and root only", () => {
   fc.assert(
     fc.property(fc.integer({ min: 2, max: maxSize }), fc.nat(), fc.nat(), (size, which, other) => {
       const index = which % size;
@@ -93,7 +93,7 @@ test("a proof of inclusion holds for its leaf, place, size and root only", () =>
   );
 });
 
-test("an edge that is read back goes on as if it had never stopped", () => {
+test("an edge that is read back continues as the original", () => {
   fc.assert(
     fc.property(sizes, ([first, second]) => {
       const edge = RightEdge.load(first, ({ level, index }) => tiles.get(`${level}/${index}`));
@@ -114,7 +114,7 @@ test("an edge that is read back goes on as if it had never stopped", () => {
   );
 });
 
-test("an edge whose tile is short is refused", () => {
+test("an edge with a short tile is refused", () => {
   expect(() => RightEdge.load(maxSize, () => undefined)).toThrow("missing or short");
   expect(() => RightEdge.load(maxSize, ({ level, index }) => tiles.get(`${level}/${index}`)?.subarray(32))).toThrow(
     "short",
@@ -142,7 +142,7 @@ test("a tree of 70,000 leaves has three levels of tiles, and its proofs verify",
   }
 });
 
-test("what a tree does not have cannot be proven", () => {
+test("a leaf or size outside the tree cannot be proven", () => {
   const tree = edgeOf(leaves.slice(0, 5)).tree();
   for (const index of [-1, 5, 0.5, Number.NaN]) expect(() => tree.inclusionProof(index)).toThrow(RangeError);
   for (const size of [-1, 6, 0.5]) expect(() => tree.consistencyProof(size)).toThrow(RangeError);

@@ -17,7 +17,7 @@ const start = (viewerOf: ServedLogs["viewerOf"], served: PublishedLogs = logs) =
     },
   });
 
-test("a refusal keeps its headers; whatever else goes wrong is not told", async () => {
+test("a refusal keeps its headers; other errors reveal nothing", async () => {
   let thrown: Error = new ServiceError("issuer_unavailable", "no keys", { retryAfterSeconds: 3 });
   const { request, lines } = await start(() => Promise.reject(thrown));
   const get = () => request("/ledger");
@@ -33,7 +33,7 @@ test("a refusal keeps its headers; whatever else goes wrong is not told", async 
   expect(lines.filter((line) => line.includes("credentials refused"))).toHaveLength(1);
 });
 
-describe("much that one viewer asks for", () => {
+describe("many requests of one viewer", () => {
   const tenantOf = ({ headers }: IncomingMessage) => tenant(String(headers["x-tenant"]));
   const viewerOf = async (request: IncomingMessage) => ({
     tenantIds: [tenantOf(request)],
@@ -60,7 +60,7 @@ describe("much that one viewer asks for", () => {
     return { begun, lines, search, list, release: () => waiting.shift()?.() };
   }
 
-  test("is refused from some point on, and delays no other viewer", async () => {
+  test("are refused beyond a bound, and delay no other viewer", async () => {
     const { begun, lines, search, list, release } = await startSlow();
     const flood = Array.from({ length: 300 }, () => search("flood"));
     const early: Response[] = [];
@@ -90,7 +90,7 @@ describe("much that one viewer asks for", () => {
   });
 });
 
-test("two reports are made at once, and many that wait are refused", async () => {
+test("two reports are made at once, and more than a few waiting ones are refused", async () => {
   const begun: string[] = [];
   const waiting: (() => void)[] = [];
   const hash = Buffer.alloc(32).toString("base64");

@@ -45,7 +45,7 @@ describe("readiness", () => {
     await expectReady();
   });
 
-  test("says nothing of an error that is not meant for others", async () => {
+  test("reveals no internal error", async () => {
     const { request } = await startOps({
       checks: [{ name: "store", check: () => Promise.reject(new Error("/secret/path")) }],
     });
@@ -54,7 +54,7 @@ describe("readiness", () => {
     expect(body).not.toContain("/secret/path");
   });
 
-  test("does not wait for a check that hangs, and tells it so", async () => {
+  test("does not wait for a check that hangs, and aborts it", async () => {
     const timers = handTimers();
     const started = Promise.withResolvers<AbortSignal>();
     const hangs: ReadinessCheck = {
@@ -97,13 +97,13 @@ describe("a page in a browser of this machine cannot read it under another host 
       expect([host, await statusFor(url, host)]).toEqual([host, 404]);
   });
 
-  test("elsewhere it is reached under whatever name it has", async () => {
+  test("off loopback it is served under any name", async () => {
     const { url } = await startOps({ loopback: false });
     expect(await statusFor(url, "ops.internal:9090")).toBe(200);
   });
 });
 
-describe("everything else is refused in the envelope", () => {
+describe("a request with a fault is refused in the envelope", () => {
   test.each([
     ["GET", "/", 404, "not_found", "no_route"],
     ["GET", "/readyz/", 404, "not_found", "no_route"],
@@ -145,7 +145,7 @@ describe("everything else is refused in the envelope", () => {
     });
   });
 
-  test("the caller's request id is kept where it is a good one", async () => {
+  test("the caller's request id is kept if it is valid", async () => {
     const { request } = await startOps();
     const idFor = async (id: string) =>
       (await request("/none", { headers: { "x-request-id": id } })).headers.get("x-request-id");
@@ -153,7 +153,7 @@ describe("everything else is refused in the envelope", () => {
     expect(await idFor("a b")).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test("a failure is logged, not told", async () => {
+  test("a failure is logged, and not revealed", async () => {
     const { request, lines } = await startOps({
       metrics: { expose: () => Promise.reject(new Error("inner detail")) },
     });

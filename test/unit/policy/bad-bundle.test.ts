@@ -142,7 +142,7 @@ function laid(change: Readonly<Record<string, string | Uint8Array | null>>): Fil
   return Object.fromEntries(files.filter((file): file is [string, string | Uint8Array] => file[1] !== null));
 }
 
-test("the directory that the table changes is good", async () => {
+test("the directory that the table changes is valid", async () => {
   expect(await problemsOf(openFiles)).toEqual([]);
 });
 
@@ -174,7 +174,7 @@ test("all problems are listed at once, by place", async () => {
   ]);
 });
 
-test("a profile that the deployment does not have is refused, as guidance and as the default", async () => {
+test("a profile that the deployment lacks is refused, as guidance and as the default", async () => {
   const problems = await problemsOf(
     laid({ "default/b.cedar": '@id("b") @artifact_profile("envelope") permit (principal, action, resource);' }),
     { supportedProfiles: ["tdf"] },
@@ -185,6 +185,6 @@ test("a profile that the deployment does not have is refused, as guidance and as
   ]);
 });
 
-test("a directory that is not there is a problem, not a crash", async () => {
+test("a missing directory is a problem, not a crash", async () => {
   expect(await problemsOf({})).toEqual([".: the policy directory cannot be read (ENOENT)"]);
 });

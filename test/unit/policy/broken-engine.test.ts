@@ -12,7 +12,7 @@ const request = {
   entities: [],
 };
 
-test("an engine that breaks denies, and is no engine that cannot tell", () => {
+test("an engine that fails denies, and reports the failure", () => {
   const sound = new PreparedSet(["permit (principal, action, resource);"]);
   expect(sound.evaluate(request).outcome).toBe("allow");
   const clauses = Array.from({ length: 500 }, () => `when { ${kind} }`).join("\n");

@@ -15,7 +15,7 @@ async function revisionOf(files: Files, settings = {}): Promise<string> {
   return (await engineOf(files, settings)).revision;
 }
 
-test("the revision is the hash of the content, and the same for the same directory", async () => {
+test("the revision is the hash of the content, and equal for equal directories", async () => {
   const engine = await engineOf(openFiles);
   expect(engine.revision).toBe(`sha256:${createHash("sha256").update(utf8Text(engine.content)).digest("hex")}`);
   expect(await revisionOf(Object.fromEntries(Object.entries(openFiles).reverse()))).toBe(engine.revision);
@@ -26,7 +26,7 @@ test("the revision is the hash of the content, and the same for the same directo
   });
 });
 
-test("the content is the canonical JSON of the bundle, whatever its sets and files are called", () => {
+test("the content is the canonical JSON of the bundle, for any names of sets and files", () => {
   const texts = fc.dictionary(fc.string(), fc.string());
   const some = fc.record({
     engine: fc.string(),
@@ -56,7 +56,7 @@ test("everything that decides is in the revision", async () => {
   expect(new Set(revisions).size).toBe(revisions.length);
 });
 
-test("expected decisions and what is harmless are not in it", async () => {
+test("expected decisions and harmless files are not in the revision", async () => {
   const more = {
     "tests/a.yaml": "[]",
     "default/README.md": "x",
@@ -65,7 +65,7 @@ test("expected decisions and what is harmless are not in it", async () => {
   expect(await revisionOf({ ...openFiles, ...more })).toBe(await revisionOf(openFiles));
 });
 
-test("the engine made from kept content decides alike; other content is refused", async () => {
+test("the engine of kept content decides the same; other content is refused", async () => {
   const isSecret = "context.claimed.label_set has max_rank && principal.clearance < context.claimed.label_set.max_rank";
   const forbid = `@id("b") forbid (principal, action, resource) when { ${isSecret} };`;
   const engine = await engineOf({ ...knowingFiles, "default/b.cedar": forbid });
@@ -81,7 +81,7 @@ test("the engine made from kept content decides alike; other content is refused"
   expect(parseBundleContent(`${utf8Text(engine.content)} `, engine.revision)).toBeUndefined();
 });
 
-test("a bundle compiled in turns decides alike, and leaves the event loop a turn after every set", async () => {
+test("a bundle compiled in turns decides the same, and frees the event loop after every set", async () => {
   const tenants = Array.from({ length: 5 }, (_, index) => `tenant-${index}`);
   const files = {
     "manifest.yaml": `platform: platform\ntenants: { ${tenants.map((name) => `${name}: ${name}`).join(", ")} }\n`,
@@ -115,7 +115,7 @@ test("a bundle with problems does not compile", async () => {
   expect(compilePolicyBundle({ ...bundle, schema: "entity" }).problems).toHaveLength(1);
 });
 
-test("a tenant without a set is denied, and is not another by case or by a name of Object's", async () => {
+test("a tenant without a set is denied, and no spelling or object member stands for another", async () => {
   const engine = await engineOf({
     ...openFiles,
     "manifest.yaml": "platform: platform\ntenants: { tenant-a: default }",
@@ -127,7 +127,7 @@ test("a tenant without a set is denied, and is not another by case or by a name 
   }
 });
 
-test("engines do not disturb each other, and a released one denies", async () => {
+test("engines do not affect each other, and a released one denies", async () => {
   const [open, closed] = [
     await engineOf(openFiles),
     await engineOf({ ...openFiles, "default/b.cedar": '@id("b") forbid (principal, action, resource);' }),

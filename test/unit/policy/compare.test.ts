@@ -184,7 +184,7 @@ const table: readonly (readonly [
   ],
 ];
 
-test.each(table)("finds what changes: %s", async (_name, old, next, changes) => {
+test.each(table)("finds the change: %s", async (_name, old, next, changes) => {
   const { ways: found } = await compare(old, next);
   const kinds = new Set(found.map(({ kind }) => kind));
   expect([...kinds].sort()).toEqual([...new Set(changes.map(([kind]) => kind))].sort());
@@ -193,7 +193,7 @@ test.each(table)("finds what changes: %s", async (_name, old, next, changes) => 
     expect(seen).toContainEqual([difference, expect.objectContaining(claimed)]);
 });
 
-test("what is written differently is said policy by policy", async () => {
+test("differences in text are reported policy by policy", async () => {
   const { summary } = await compare(
     { "default/b.cedar": `@warning("w") ${permit("b", kind("a"))}`, "default/c.cedar": forbid("c", kind("c")) },
     {
@@ -213,7 +213,7 @@ test("what is written differently is said policy by policy", async () => {
   ]);
 });
 
-test("an action that a policy newly admits is found for everyone whom the policy admits", async () => {
+test("an action that a policy newly permits is found for all principals that it permits", async () => {
   const departments = (actions: string) =>
     `@id("departments") permit (principal, action in [${actions}], resource)
      when { context.claimed.attributes.hasTag("department") && context.claimed.attributes.getTag("department") == "finance" };`;
@@ -255,7 +255,7 @@ test("every question of the tests is asked, and with each member changed", async
   expect(changes.map(({ found_by }) => found_by)).toContain("mutation");
 });
 
-test("attributes of callers are told apart by all their types", async () => {
+test("attributes of callers of every type are compared", async () => {
   const declared = (conditions: string) => ({ ...knowingFiles, "default/b.cedar": forbid("b", conditions) });
   const roles = 'principal has roles && principal.roles.contains("r") && principal.roles.containsAny(["s", "t"])';
   const { ways: changes } = await compare(knowingFiles, declared(`${roles} && principal.clearance > 2`));
@@ -282,7 +282,7 @@ const presences = [
   'context has registered && context.registered.attributes.hasTag("a") && context.registered.attributes.getTag("a") == ""',
 ];
 
-test.each(presences)("what a forbid changes is found where %s", async (condition) => {
+test.each(presences)("the change by a forbid is found if %s", async (condition) => {
   const { ways: changes } = await compare(declaringFiles, {
     ...declaringFiles,
     "default/b.cedar": forbid("b", condition),
@@ -292,7 +292,7 @@ test.each(presences)("what a forbid changes is found where %s", async (condition
   expect(changes[0]?.example.principal.attributes).toHaveProperty("clearance");
 });
 
-test("what a denial says is a difference for whom an enforcement point asks, although it is denied either way", async () => {
+test("a denial's guidance is a difference for an enforcement point's subject, although both deny", async () => {
   const warned = '@id("b") @warning("w") forbid (principal, action, resource);';
   const { ways: changes } = await compare({}, { "default/b.cedar": warned });
   const kinds = changes.map(({ kind, example }) => [kind, example.on_behalf_of !== undefined]);
@@ -354,7 +354,7 @@ function plainly(condition: string): [Chosen[], Chosen, PolicyQuery[]] {
   ];
 }
 
-test("what is found differs for both engines, and most of what questions at random show is found", async () => {
+test("differences are found with both engines, and most of those that random questions show are found", async () => {
   let [shownInAll, found] = [0, 0];
   await fc.assert(
     fc.asyncProperty(
@@ -396,7 +396,7 @@ test("what is found differs for both engines, and most of what questions at rand
   expect(found / shownInAll).toBeGreaterThan(0.5);
 });
 
-test("what the organisation knows decides too", async () => {
+test("organisation data decides too", async () => {
   const ranked = "context.claimed.label_set has max_rank && context.claimed.label_set.max_rank > 2";
   const files = { ...knowingFiles, "default/b.cedar": forbid("b", ranked) };
   const lower = `${knowingFiles["labels.json"]}`.replace('"rank": 3', '"rank": 2');
@@ -422,7 +422,7 @@ describe("a policy applies to no request", () => {
     'principal.tenant == "tenant-a" && principal == Principal::"tenant-b/p"',
     'principal.auth_source == "password"',
     'context.claimed has artifact_profile && context.claimed.artifact_profile == "zip"',
-  ])("where %s", async (condition) => {
+  ])("if %s", async (condition) => {
     expect(await named(condition)).toEqual(["b"]);
   });
 
@@ -434,16 +434,16 @@ describe("a policy applies to no request", () => {
     "context.claimed has content_size_bytes && context.claimed.content_size_bytes * 2 == 6",
     'action == Action::"unwrap"',
     ...presences,
-  ])("but not where %s", async (condition) => {
+  ])("but not if %s", async (condition) => {
     expect(await named(condition)).toEqual([]);
   });
 
-  test("but where Cedar's own validator says so of its type, the directory is refused", async () => {
+  test("the directory is refused if Cedar's own validator reports the type", async () => {
     const action = 'action == Action::"protect"';
     await expect(named(`(${action}) && !(${action})`)).rejects.toThrow("policy is impossible");
   });
 
-  test("and then none does", async () => {
+  test("no policy is reported then", async () => {
     const pair = fc.tuple(fc.constantFrom(...conditions), fc.constantFrom(...conditions), fc.boolean());
     await fc.assert(
       fc.asyncProperty(pair, fc.array(queries, { minLength: 50, maxLength: 50 }), async ([a, b, isNegated], asked) => {

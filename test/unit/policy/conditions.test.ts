@@ -11,7 +11,7 @@ function expressionOf(condition: string): Expr {
   return parsed.json.conditions[0]?.body as Expr;
 }
 
-test.each(conditions)("as Cedar writes it, it is the same: %s", (condition) => {
+test.each(conditions)("Cedar's own spelling gives the same: %s", (condition) => {
   const expression = expressionOf(condition);
   expect(expressionOf(expressionText(expression))).toEqual(expression);
 });
@@ -33,7 +33,7 @@ test.each([
   expect(neededFor(expressionOf(condition))).toBe(words);
 });
 
-test("a number that JSON does not hold is compared as it is written, in a policy that is shown whole", async () => {
+test("a number beyond JSON is compared as written, in a policy that is shown whole", async () => {
   const size = "context.claimed.content_size_bytes";
   const policy = `forbid (principal, action, resource)
     when { context.claimed has content_size_bytes && ${size} + 9007199254740991 > 9007199254740993 };`;
@@ -54,7 +54,7 @@ async function unmet(policy: string, query = ask("access")) {
   }
 }
 
-test("every condition that is unmet is there with what it read; what could not be looked at, too", async () => {
+test("every unmet condition is listed with what it read, and conditions that were not evaluated", async () => {
   const policy = `permit (principal == Principal::"tenant-a/other", action, resource)
     when { context.claimed.labels.contains("a") && context.claimed has purpose && context.claimed.purpose == "b" }
     unless { principal.scopes.contains("c") || context.claimed.resource.kind == "record" };`;

@@ -37,7 +37,7 @@ describe("a declaration is refused", () => {
   });
 });
 
-test("what is declared is part of the bundle, and nothing of it is where nothing is", async () => {
+test("declarations are part of the bundle, and a directory without them has none", async () => {
   const { content, callerAttributes } = await engineOf(declaringFiles);
   expect(JSON.parse(utf8Text(content)).callerAttributes).toEqual(declaredAttributes);
   expect(callerAttributes).toEqual(declaredAttributes);
@@ -53,7 +53,7 @@ test("the name of a claim may contain dots", async () => {
   expect(callerAttributes.ward?.claim).toEqual(["https://hospital.example/ward", "name"]);
 });
 
-describe("policies are checked against what is declared:", () => {
+describe("policies are checked against the declarations:", () => {
   test.each([
     ["an optional one without has", 'principal.roles.contains("a")', /optional attribute `roles`/],
     ["an undeclared one", "principal.clearence > 1", /clearence/],
@@ -65,17 +65,17 @@ describe("policies are checked against what is declared:", () => {
     expect(problems.join("\n")).toMatch(expected);
   });
 
-  test("a required one needs no has", async () => {
+  test("a required attribute needs no has", async () => {
     expect(await problemsOf(withPolicy("principal.clearance > 1"))).toEqual([]);
   });
 
-  test("the same policy is refused where it is not declared", async () => {
+  test("the same policy is refused without the declaration", async () => {
     const files = { ...withPolicy("principal.clearance > 1"), "manifest.yaml": openFiles["manifest.yaml"] as string };
     expect((await problemsOf(files)).join("\n")).toMatch(/clearance/);
   });
 });
 
-test("a copy of the schema may have what this directory declares, and nothing that it does not", async () => {
+test("a copy of the schema may have what this directory declares, and nothing else", async () => {
   const schema = schemaFor({ callerAttributes: declaredAttributes });
   for (const copy of [schema, publishedSchema, schema.replaceAll("\n", "\r\n")]) {
     expect(await problemsOf({ ...declaringFiles, "schema.cedarschema": copy })).toEqual([]);
@@ -87,7 +87,7 @@ test("a copy of the schema may have what this directory declares, and nothing th
 
 const bounded = withPolicy('principal.clearance < 2 || principal has roles && principal.roles.contains("x")');
 
-test("attributes that do not fit what is declared deny; undeclared ones are not looked at", async () => {
+test("attributes of another type than declared deny; undeclared ones are ignored", async () => {
   const engine = await engineOf(bounded);
   const failed = ["platform/evaluation-error", "tenant/evaluation-error"];
   const inherited = Object.create({ clearance: 2 }) as object;
@@ -100,7 +100,7 @@ test("attributes that do not fit what is declared deny; undeclared ones are not 
   expect(engine.decide(ask("protect", {}, { attributes: more as never })).allow).toBe(true);
 });
 
-test("tags with dots in their names stay apart from each other", () => {
+test("tags with dots in their names stay separate", () => {
   const catalogue = inputCatalogue({});
   expect(catalogue.tagOf("attributes.a.b")).toMatchObject({ key: "a.b" });
   expect(catalogue.tagOf("attributes")).toBeUndefined();

@@ -36,7 +36,7 @@ test("a real directory loads, by a link too", async () => {
   expect((await loadPolicyDirectory(join(root, "link"), fileSystem)).problems).toBeUndefined();
 });
 
-test("a file or a set that leads out of the directory is refused", async () => {
+test("a file or a set outside of the directory is refused", async () => {
   const root = await folder();
   await fileSystem.symlink(join(root, "outside", "b.cedar"), join(root, "policies", "default", "b.cedar"));
   expect(await problemsIn(root)).toEqual([
@@ -47,13 +47,13 @@ test("a file or a set that leads out of the directory is refused", async () => {
   expect(await problemsIn(root)).toContain("default: is a link out of the policy directory (copy the file here)");
 });
 
-test.skipIf(process.platform === "win32")("a pipe without a writer is named and not waited for", async () => {
+test.skipIf(process.platform === "win32")("a pipe without a writer is reported and does not block", async () => {
   const root = await folder();
   execFileSync("mkfifo", [join(root, "policies", "default", "c.cedar")]);
   expect(await problemsIn(root)).toEqual(["default/c.cedar: cannot be read (no regular file)"]);
 });
 
-test("no path that is opened comes from a tenant's name", async () => {
+test("no opened path comes from a tenant's name", async () => {
   const opened: string[] = [];
   const memory = memoryFileSystem({
     ...openFiles,
@@ -181,7 +181,7 @@ test.each<[string, number, string]>([
   expect(read).not.toContain(`/policies/${file}`);
 });
 
-test("many files are together as large as one may be", async () => {
+test("all files together are bounded as one file is", async () => {
   const half = `// ${"x".repeat(17 * 1024 * 1024)}\n`;
   const { problems } = await loadPolicyDirectory(
     "/policies",

@@ -35,7 +35,7 @@ const difference = "not-audit at default/all.cedar:1: applies as Cedar has it, n
 
 const bundle = () => bundleOf(files);
 
-test("a set that is compiled wrongly is found before it decides, and Cedar alone decides by it", async () => {
+test("a wrongly compiled set is detected before it decides, and Cedar alone decides", async () => {
   const { disagreements } = checkBundle(await bundle());
   expect([...disagreements]).toEqual([["default", difference]]);
   const { engine } = compilePolicyBundle(await bundle());
@@ -43,7 +43,7 @@ test("a set that is compiled wrongly is found before it decides, and Cedar alone
   engine?.release();
 });
 
-test("commands that decide ask Cedar as well, give its answer, and fail", async () => {
+test("commands that decide ask Cedar as well, print its answer, and fail", async () => {
   const answer = await askingCedar(async (engineOptions) => {
     const { engine } = compilePolicyBundle(await bundle(), engineOptions);
     const { allow } = engine?.decide(query) ?? {};
@@ -59,7 +59,7 @@ test("commands that decide ask Cedar as well, give its answer, and fail", async 
 const directory = mkdtempSync(join(tmpdir(), "disagreement-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-test("a service that loads such a set says so, counts it, and decides as Cedar does", async () => {
+test("a service that loads such a set reports and counts it, and decides as Cedar does", async () => {
   await writeFiles(directory, files);
   const env = {
     SVC_OIDC_ISSUER: "http://localhost",

@@ -99,7 +99,7 @@ test.each([
   [["default"], false],
   [["platform"], false],
   [["default", "platform"], true],
-])("the policies for users behind a key access service, in %j, permit a reader: %j", async (sets, allow) => {
+])("the policies for users of a key access service, in %j, permit a reader: %j", async (sets, allow) => {
   const [, policies = ""] = /^ *```cedar\n(.*?)^ *```/ms.exec(readPage("how-to/decide-for-a-kas.md")) ?? [];
   const test = {
     name: "a reader",
@@ -120,7 +120,7 @@ test.each([
   expect(results.map(({ differences }) => differences)).toEqual([[]]);
 });
 
-test("the commands that are shown and not run exist, with their options", async () => {
+test("commands that are shown and not run exist, with their options", async () => {
   const pages = ["how-to/roll-out-policies", "how-to/explain-a-refusal"].map((page) => readPage(`${page}.md`));
   const lines = pages.flatMap((page) =>
     [...page.matchAll(/^ *```text\n([\s\S]*?)^ *```$/gm)].flatMap(([, text]) => (text ?? "").trim().split("\n")),
@@ -141,7 +141,7 @@ test("the commands that are shown and not run exist, with their options", async 
   }
 });
 
-test("the reference has every annotation", () => {
+test("the reference lists every annotation", () => {
   const reference = readPage("reference/policies.md");
   for (const name of [...scalarNames, ...listNames]) expect(reference).toContain(`\`@${name}\``);
 });

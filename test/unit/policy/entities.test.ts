@@ -28,11 +28,11 @@ const needed: Readonly<Record<string, Json>> = {
   },
 };
 
-test("a good directory has no problems", async () => {
+test("a valid directory has no problems", async () => {
   expect(await problemsOf(knowingFiles)).toEqual([]);
 });
 
-describe("is refused, with file and what to do:", () => {
+describe("entities are refused, with file and remedy:", () => {
   const label = (attrs: Json, parents?: readonly Json[], rest?: Json) =>
     more(entity("Label", "x", attrs, parents, rest));
   const application = (attrs: Json) => more(entity("Application", "x", { ...needed.Application, ...attrs }));
@@ -144,7 +144,7 @@ describe("is refused, with file and what to do:", () => {
   });
 });
 
-test("problems have their lines, and are named one by one only so far", async () => {
+test("problems have their lines, and are listed up to a bound", async () => {
   const bad = Array.from({ length: 50 }, (_, at) => entity("Label", `b${at}`, { rank: "x" }));
   const problems = await problemsOf({
     ...knowingFiles,
@@ -207,7 +207,7 @@ const drawn = fc.constantFrom(...Object.keys(members)).chain((type) =>
     ),
 );
 
-test("entities are good exactly where Cedar says so", () => {
+test("entities are accepted exactly if Cedar accepts them", () => {
   const schema = `${entitySchema}\nentity Principal;`;
   const files = { "org.json": JSON.stringify([...labels, ...others]) };
   let good = 0;

@@ -3,7 +3,7 @@ import { checkBundle } from "../../../src/policy/check/check.ts";
 import { caseOf, disagreementOn, evaluator, noCounts } from "../../harness/policy-differential.ts";
 import { ask, bundleOf, engineOf, openFiles } from "./harness.ts";
 
-test("policies at random do with requests at random what Cedar makes of them, errors included", () => {
+test("random policies answer random requests as Cedar does, errors included", () => {
   const counts = noCounts();
   for (let seed = 1; seed <= 12; seed++) expect(disagreementOn(caseOf(seed), evaluator, counts)).toBeUndefined();
   // Each outcome came up often, so that agreement says something.
@@ -15,7 +15,7 @@ test("policies at random do with requests at random what Cedar makes of them, er
 const rule = (effect: string, id: string, condition: string) =>
   `@id("${id}") ${effect} (principal, action, resource) when { ${condition} };`;
 
-test("an engine that was asked before says what one says that was not", async () => {
+test("an engine with earlier questions answers as a new one", async () => {
   const files = {
     ...openFiles,
     "default/own.cedar": [
@@ -44,7 +44,7 @@ test("an engine that was asked before says what one says that was not", async ()
   asked.release();
 });
 
-test("values that the index has one number for are told apart", async () => {
+test("values that share a number in the index are distinguished", async () => {
   // FNV-1a of both texts is the same in 32 bits.
   const values = ["costarring", "liquid"];
   const rules = values.map((value) =>

@@ -45,7 +45,7 @@ test("without annotations the defaults are given, by action", async () => {
   }
 });
 
-test("every annotation reaches its member", async () => {
+test("every annotation sets its member", async () => {
   const annotations = `@handling_mode("hm") @enforcement_mode("em") @local_enforcement_library("lib") @key_strategy("ks")
     @authorization_strategy("as") @artifact_profile("tdf") @send_only("purpose, artifact_cid") @bind_policy_to("resource_id")
     @required_actions("b, a") @evidence_expected("access") @required_scopes("s") @warning("careful, now")
@@ -79,7 +79,7 @@ test("every annotation reaches its member", async () => {
   });
 });
 
-test("the stricter profile is taken, and lists are united", async () => {
+test("the stricter profile wins, and lists are united", async () => {
   const engine = await engineWith([
     ['@artifact_profile("envelope") @required_actions("x, y")', labelled("a")],
     ['@artifact_profile("tdf") @required_actions("x, a")', labelled("b")],
@@ -92,7 +92,7 @@ test("the stricter profile is taken, and lists are united", async () => {
   expect(of().artifact_profile_overridden).toBe(false);
 });
 
-test("values without an order that contradict each other deny; with an order the stricter is taken", async () => {
+test("contradicting values without an order deny; with an order the stricter wins", async () => {
   const permits = [
     ['@enforcement_mode("soft")', labelled("a")],
     ['@enforcement_mode("hard") @required_actions("tell")', labelled("b")],
@@ -108,7 +108,7 @@ test("values without an order that contradict each other deny; with an order the
   expect(ordered.decide(query)).toMatchObject({ allow: true, guidance: { enforcement_mode: "hard" } });
 });
 
-test("a denial carries what its forbids say, and no transport", async () => {
+test("a denial has its forbids' guidance, and no transport", async () => {
   const forbid = `@id("f") @required_actions("ask") @warning("no") forbid (principal, action, resource) when { ${labelled("x")} };`;
   const engine = await engineOf({ ...openFiles, "default/f.cedar": forbid });
   const { allow, guidance } = engine.decide(
@@ -124,7 +124,7 @@ test("a denial carries what its forbids say, and no transport", async () => {
   expect(guidance).not.toHaveProperty("key_transport");
 });
 
-test("scopes that policy requires: all of them, or a denial that names them", async () => {
+test("required scopes are all held, or a denial names them", async () => {
   const engine = await engineWith([['@required_scopes("b, a")', labelled("x")]]);
   const decide = (scopes: string[]) => engine.decide(ask("protect", { labels: ["x"] }, { scopes }));
   expect(decide(["c", "a", "b"])).toMatchObject({ allow: true, guidance: { required_scopes: ["a", "b"] } });
@@ -154,7 +154,7 @@ test("the transport follows the key reference", async () => {
   }
 });
 
-test("a policy's transport comes before the reference's, and none takes it away", async () => {
+test("a policy's transport wins over the reference's, and none removes it", async () => {
   const engine = await engineWith([
     ['@key_transport("none")', labelled("none")],
     ['@key_transport("mode=local_provided, origin=caller")', labelled("local")],
@@ -225,7 +225,7 @@ test("a TDF key comes with the transport: of a policy, of the profile, or of the
   expect(referenced.decide(ask("wrap", { key_reference: "mine" })).guidance).not.toHaveProperty("key_transport");
 });
 
-test("a reference that belongs to another tenant denies, whatever the policies say", async () => {
+test("a reference of another tenant denies, whatever the policies say", async () => {
   const keyReferences: readonly KeyReferenceRule[] = [
     { pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms" },
     { pattern: "kms://b/*", mode: "wrapped_key_reference", origin: "kms", tenants: ["tenant-b" as TenantId] },

@@ -40,14 +40,14 @@ test.each(["kms://tenant-a/keys/42", "kms://tenant-b/k", "kms://key-1", "kms://a
 );
 
 test.each(["local-symmetric-key", "local-tdf-key", "Key 1", "x://KMS", "my kms key", "", "akms://x/../y", "//kms/%"])(
-  "%j is the caller's own",
+  "%j is a caller-owned key",
   (reference) => {
     expect(isAlias(reference)).toBe(false);
     expect(lookUp(tenantA, reference)).toBe("unmanaged");
   },
 );
 
-describe("patterns of other forms", () => {
+describe("patterns in other forms", () => {
   test.each<[pattern: string, alias: string, canonical: string]>([
     ["*", "a/../b", "a/b"],
     ["*", "a%2fb", "A-b"],

@@ -31,7 +31,7 @@ test.each([
   expect(keyReferenceLookup([rule(pattern)])(tenant, reference) !== "unmanaged").toBe(matches);
 });
 
-test("the pattern with the most literal characters rules, wherever it stands; of equals the first", () => {
+test("the pattern with the most literal characters wins, in any place; of equals the first", () => {
   const rules = [rule("kms://*"), rule("kms://a/*"), rule("*/a/xxx")];
   for (const ordered of [rules, [...rules].reverse()]) {
     expect(keyReferenceLookup(ordered)(tenant, "kms://a/1")).toMatchObject({ origin: "kms://a/*" });
@@ -54,7 +54,7 @@ test("a hostile pattern and reference are answered at once", () => {
   expect(performance.now() - started).toBeLessThan(100);
 });
 
-test("key transport has one way to be written, and reads back as it was", () => {
+test("key transport has one spelling, and is read back unchanged", () => {
   const text = " origin=a=b ,mode=authorized_key_release";
   expect(canonicalKeyTransport(text)).toBe("mode=authorized_key_release, origin=a=b");
   expect(parseKeyTransport(canonicalKeyTransport(text))).toEqual(parseKeyTransport(text));

@@ -279,7 +279,7 @@ test("sets of both layers answer as Cedar does that is told everything, with wha
 test.each([
   ["text that is not well-formed", { purpose: "\ud800" }],
   ["a number that is no integer", { content_size_bytes: 1.5 }],
-])("what Cedar cannot hold denies: %s", async (_name, claimed) => {
+])("values that Cedar cannot represent deny: %s", async (_name, claimed) => {
   const engine = await engineOf(openFiles);
   expect(engine.decide(ask("protect", claimed))).toMatchObject({
     allow: false,

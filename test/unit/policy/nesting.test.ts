@@ -28,7 +28,7 @@ const shapes: readonly (readonly [name: string, largest: number, of: (size: numb
 const policyOf = (condition: string) => `@id("deep") forbid (principal, action, resource)\nwhen { ${condition} };`;
 
 describe.each(shapes)("%s", (_, largest, of) => {
-  test("are accepted up to a size, which the engine can evaluate", async () => {
+  test("are accepted up to a size that the engine can evaluate", async () => {
     expect(tooDeepAt(policyOf(of(largest)))).toBeUndefined();
     const engine = await engineOf({ ...openFiles, "default/deep.cedar": policyOf(of(largest)) });
     const decide = () => engine.decide(ask("protect"));
@@ -52,7 +52,7 @@ test.each([
   expect(tooDeepAt(policyOf(condition))).toBeUndefined();
 });
 
-test("brackets that were not opened are for Cedar to refuse", async () => {
+test("unbalanced brackets are left to Cedar", async () => {
   const [problem] = await problemsOf({ ...openFiles, "default/deep.cedar": policyOf(times(300, ")")) });
   expect(problem).toMatch(/^default\/deep\.cedar:2: unexpected token/);
 });

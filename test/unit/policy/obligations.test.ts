@@ -13,7 +13,7 @@ const permit = (id: string, annotations: string, condition = "true") =>
 const caller = { attributes: { clearance: 3, on_call: true } };
 const understanding = (...understoodObligations: readonly string[]) => ({ understoodObligations });
 
-test("an allow carries the obligations of the policies that decide, with constants and with inputs of every type", async () => {
+test("an allow carries the obligations of the deciding policies, with constants and inputs of every type", async () => {
   const annotations = `@obligation("notify-owner; to = 'Dr. May; \\"ward 3\\"'; within_hours = 24; urgent = true; empty = ''")
     @obligation_2("stamp; clearance = principal.clearance; on_call=principal.on_call; by = principal.subject;
       region = claimed.attributes.region; kind = claimed.resource.kind; digest = claimed.content_digest_present; less = -1")`;
@@ -38,7 +38,7 @@ test("an allow carries the obligations of the policies that decide, with constan
   ]);
 });
 
-test("obligations of a denial are those of the forbids that decide; none has to be understood", async () => {
+test("a denial carries those of the deciding forbids; none has to be understood", async () => {
   const forbid = (id: string, annotations: string) =>
     `@id("${id}") ${annotations} forbid (principal, action, resource) when { context.claimed.labels.contains("${id}") };`;
   const engine = await engineOf(
@@ -62,7 +62,7 @@ test("obligations of a denial are those of the forbids that decide; none has to 
   });
 });
 
-test("the same obligation is once; with other parameters it is another one", async () => {
+test("equal obligations are one; with other parameters they are two", async () => {
   const engine = await engineOf({
     ...filesOf(
       permit("a", '@obligation("keep; days = 30; where = \'here\'") @alert("one, two")'),
@@ -126,7 +126,7 @@ test.each([
   expect(found).toContain(problem);
 });
 
-test("annotations beyond the eighth, and names that are no alert, are refused", async () => {
+test("annotations beyond the eighth, and invalid alert names, are refused", async () => {
   const annotations = '@obligation_9("notify") @obligation_1("notify") @alert("Break Glass") @obligation_2';
   expect(await problemsOf(filesOf(permit("p", annotations)))).toEqual([
     expect.stringContaining("@alert must be a comma-separated list"),
@@ -141,7 +141,7 @@ const disclosing = (list: string, ...policies: readonly string[]) => ({
   "manifest.yaml": `${openFiles["manifest.yaml"]}${list}\n`,
 });
 
-test("what is registered goes out where the manifest says so, and nothing else of it", async () => {
+test("registered values are disclosed if the manifest says so, and no others", async () => {
   const tell = (from: string) => permit("p", `@obligation("tell; it = registered.${from}")`);
   const manifest = "disclosable: [attributes.owner, resource.id, citation_matched]";
   for (const from of ["attributes.owner", "resource.id", "citation_matched"]) {
@@ -186,7 +186,7 @@ test.each([
   expect(await problemsOf(disclosing(list, permitAll))).toEqual([expect.stringContaining(problem)]);
 });
 
-test("policy tests list what is understood, and expect obligations and alerts", async () => {
+test("policy tests list understood obligations, and expect obligations and alerts", async () => {
   const engine = await engineOf({
     ...openFiles,
     "default/all.cedar": permit("p", '@obligation("keep; days = 30; on = true") @alert("a, b")'),

@@ -76,7 +76,7 @@ test.each<[string, boolean]>([
   ["when { context == context }", false],
   ['when { principal.subject == "context.on_behalf_of.id" }', false],
   ['when { context.claimed.attributes.hasTag("on_behalf_of") }', false],
-])("a permit %s counts for somebody else: %s", (clauses, expected) => expect(counts(clauses)).toBe(expected));
+])("a permit %s counts for another subject: %s", (clauses, expected) => expect(counts(clauses)).toBe(expected));
 
 const aboutSubject = [
   'context.on_behalf_of.id == "alice"',
@@ -177,7 +177,7 @@ test("a permit counts exactly if, whatever else is said, it refuses some subject
 
 test("a forbid always counts", () => expect(counts("", "forbid")).toBe(true));
 
-test("an explanation says why a permit for callers does not permit what is asked for another subject", async () => {
+test("an explanation says why a permit for callers does not permit another subject", async () => {
   const engine = await engineOf({ ...openFiles, "platform/b.cedar": permit("b", forAlice) });
   const { layers, ...decision } = engine.explain(askFor());
   expect(decision).toMatchObject({ allow: false, reasons: [] });
@@ -191,7 +191,7 @@ test("an explanation says why a permit for callers does not permit what is asked
   engine.release();
 });
 
-test("what changes for another subject is found, with an example", async () => {
+test("a difference for another subject is found, with an example", async () => {
   const before = { ...openFiles, "platform/b.cedar": permit("b", forAlice) };
   const after = { ...before, "default/b.cedar": permit("b", `${forAlice} && ${admin}`) };
   const { ways: changes } = compareBundles(await bundleOf(before), await bundleOf(after));

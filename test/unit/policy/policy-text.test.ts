@@ -18,7 +18,7 @@ test.each([
   }
 });
 
-test("lines are counted from 1, whatever ends them", () => {
+test("lines are counted from 1, with any line end", () => {
   const texts = ["a", "\nb", "\r\nb", "\rb", "\n\n\nb"];
   expect(texts.map((text) => positionAt(text, text.length).line)).toEqual([1, 2, 2, 2, 4]);
 });

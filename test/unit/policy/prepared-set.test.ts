@@ -35,6 +35,6 @@ test("a released set answers nothing, and leaves another with its text alone", (
   other.release();
 });
 
-test("policies that do not parse are not taken for empty ones", () => {
+test("policies that do not parse are not treated as empty", () => {
   expect(() => new PreparedSet(["permit"])).toThrow(TypeError);
 });

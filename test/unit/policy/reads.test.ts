@@ -49,7 +49,7 @@ test.each(table)("%s", (condition, names) => {
   expect(inputsRead(programOf(parsed.json), catalogue)).toEqual([...names].sort());
 });
 
-test("an operator that is not known counts as reading everything", () => {
+test("an unknown operator counts as reading everything", () => {
   const all = { op: "All" } as const;
   const body = { quantum: { left: { Var: "principal" } } } as never;
   const tree = {

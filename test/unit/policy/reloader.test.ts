@@ -65,7 +65,7 @@ async function look(): Promise<void> {
 
 const allows = () => holder.decide(ask("protect")).allow;
 
-test("a changed directory comes into force when it looked the same twice", async () => {
+test("a changed directory takes effect after two equal reads", async () => {
   const before = holder.revision;
   files = closed;
   await look();
@@ -77,7 +77,7 @@ test("a changed directory comes into force when it looked the same twice", async
   expect(kept).toEqual([before, holder.revision]);
 });
 
-test("a copy under way is waited for", async () => {
+test("a copy in progress is waited for", async () => {
   for (const count of [1, 2, 3]) {
     const added = Array.from({ length: count }, (_, index) => [`default/${index}.cedar`, `// ${index}`]);
     files = { ...closed, ...Object.fromEntries(added) };
@@ -88,7 +88,7 @@ test("a copy under way is waited for", async () => {
   expect(events).toHaveLength(1);
 });
 
-test("a bad directory is refused once, and what was in force stays", async () => {
+test("a bad directory is refused once, and the current one stays", async () => {
   files = bad;
   await look();
   await look();
@@ -102,7 +102,7 @@ test("a bad directory is refused once, and what was in force stays", async () =>
   expect(kept).toEqual([holder.revision]);
 });
 
-test("the refusal ends when the directory is what is in force again, or better", async () => {
+test("the refusal ends when the directory equals the current one again, or is valid", async () => {
   const before = holder.revision;
   files = bad;
   await reloader.reload();
@@ -118,14 +118,14 @@ test("the refusal ends when the directory is what is in force again, or better",
   expect(allows()).toBe(false);
 });
 
-test("a directory that is gone is refused", async () => {
+test("a missing directory is refused", async () => {
   files = {};
   await reloader.reload();
   expect(allows()).toBe(true);
   expect(reloader.status.problems?.map(describeProblem)).toEqual([".: the policy directory cannot be read (ENOENT)"]);
 });
 
-test.each(["keep", "check"] as const)("where it cannot %s, nothing changes, and it is tried again", async (step) => {
+test.each(["keep", "check"] as const)("if it cannot %s, nothing changes, and it is retried", async (step) => {
   faults[step] = new Error("not now");
   files = closed;
   await look();
@@ -148,7 +148,7 @@ test("nothing is loaded after the end", async () => {
   expect(allows()).toBe(true);
 });
 
-test("the engine that is replaced gives its memory back", async () => {
+test("the replaced engine frees its memory", async () => {
   const first = await engineOf(openFiles);
   const second = new PolicyHolder(first);
   expect(first.decide(ask("protect")).allow).toBe(true);
@@ -157,7 +157,7 @@ test("the engine that is replaced gives its memory back", async () => {
   second.release();
 });
 
-test("a separate thread judges as this one does", async () => {
+test("a separate thread decides as this one does", async () => {
   // More policies than are handed over together.
   const number = (n: number) => permitAll.replace(/@id\("[^"]*"\)/, `@id("number-${n}")`);
   const many: Files = {
@@ -180,6 +180,6 @@ test("a separate thread judges as this one does", async () => {
   }
 });
 
-test("a thread that fails is a rejection", async () => {
+test("a failing thread is a rejection", async () => {
   await expect(checkBundleInThread({ schema: publishedSchema } as PolicyBundle)).rejects.toThrow();
 });

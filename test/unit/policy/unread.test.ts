@@ -45,7 +45,7 @@ test.each([
   expect(await problemsOf({ ...openFiles, [file]: forbidAll })).toEqual([problem]);
 });
 
-test("a set that is misnamed is told from both sides", async () => {
+test("a misnamed set is reported from both sides", async () => {
   const files = { ...openFiles, "manifest.yaml": 'platform: platform\ntenants: { "*": defualt }' };
   expect(await problemsOf(files)).toEqual([
     "default: is not read: no tenant has this set (name it in the manifest, or remove it)",
@@ -64,7 +64,7 @@ const harmless: Files = {
   "lost+found/x": "",
 };
 
-test("what is harmless is listed, and no reading changes by it", async () => {
+test("harmless files are listed, and no decision depends on them", async () => {
   const files = memoryFileSystem({ ...openFiles, ...harmless });
   expect((await loadPolicyDirectory("/policies", files)).ignored).toEqual([
     ...[".git", ".gitignore", "LICENSE-APACHE.txt", "README.md", "default/.deny.cedar.swp", "default/readme.de.md"],
@@ -75,7 +75,7 @@ test("what is harmless is listed, and no reading changes by it", async () => {
   );
 });
 
-test("what orchestrators mount is read through its links, and their own folders are listed", async () => {
+test("mounts of orchestrators are read through their links, and their own folders are listed", async () => {
   const root = await fileSystem.mkdtemp(join(tmpdir(), "mounted-"));
   made.push(root);
   const version = "..2026_01_31_12_00_00.123456789";
@@ -90,7 +90,7 @@ test("what orchestrators mount is read through its links, and their own folders 
   expect(loaded.ignored).toEqual([".#lock", version, "..data"].sort());
 });
 
-test("a link that leads nowhere is refused like a file", async () => {
+test("a dangling link is refused like a file", async () => {
   const root = await fileSystem.mkdtemp(join(tmpdir(), "dangling-"));
   made.push(root);
   await writeFiles(root, openFiles);

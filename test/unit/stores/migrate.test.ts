@@ -40,21 +40,21 @@ test("a new file is private, as are its directories, and gets the whole schema o
   expect(inspect((database) => database.prepare("SELECT singleton, store_id FROM store").all())).toEqual(identity);
 });
 
-test("a file that exists keeps its mode", () => {
+test("an existing file keeps its mode", () => {
   migrate();
   chmodSync(path, 0o640);
   migrate();
   expect(statSync(path).mode & 0o777).toBe(0o640);
 });
 
-test("what was added since is applied, to the data that is there", () => {
+test("new steps are applied to existing data", () => {
   migrate();
   const added = { name: "more", sql: "ALTER TABLE log_heads ADD COLUMN note BLOB" };
   expect(migrate([...migrations, added])).toEqual(["more"]);
   expect(inspect((database) => database.prepare("SELECT note FROM log_heads").all())).toEqual([]);
 });
 
-test("a step that fails leaves the file as it was", () => {
+test("a failing step leaves the file unchanged", () => {
   migrate();
   const good = { name: "good", sql: "CREATE TABLE good (a)" };
   expect(() => migrate([...migrations, good, { name: "bad", sql: "CREATE TABLE bad (" }])).toThrow();
@@ -64,7 +64,7 @@ test("a step that fails leaves the file as it was", () => {
   expect(migrate([...migrations, good])).toEqual(["good"]);
 });
 
-test("a store with an unknown schema version is refused in one line, to serve and to read", async () => {
+test("a store with an unknown schema version is refused in one line, by every command", async () => {
   migrate([...migrations, { name: "future", sql: "CREATE TABLE future (a)" }]);
   const before = readFileSync(path);
   const message = `schema version ${migrations.length + 1}; this program knows versions up to ${migrations.length}`;
@@ -83,7 +83,7 @@ test("a store without a schema is not read", () => {
   expect(() => openSqliteArchive({ ...storeIn(directory), path })).toThrow("run `migrate` first");
 });
 
-test("another program's database is refused and left as it is", () => {
+test("another program's database is refused and left unchanged", () => {
   path = join(directory, "other.db");
   inspect((database) => database.exec("CREATE TABLE notes (a)"));
   const before = readFileSync(path);
@@ -91,7 +91,7 @@ test("another program's database is refused and left as it is", () => {
   expect(readFileSync(path)).toEqual(before);
 });
 
-test("a file that is no database is refused and left as it is", () => {
+test("a file that is no database is refused and left unchanged", () => {
   path = join(directory, "text");
   writeFileSync(path, "not a database, only some text that is longer than a header");
   expect(() => migrate()).toThrow("not a database");

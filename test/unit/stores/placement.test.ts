@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { placement } from "../../../src/stores/postgres/schema/distribute.ts";
 import { migrations } from "../../../src/stores/postgres/schema/schema.ts";
 
-test("every table of the schema has one place on a cluster, and those of a tenant are with it", () => {
+test("every table of the schema has one place on a cluster, and tables of tenants are colocated", () => {
   const sql = migrations.map((migration) => migration.sql).join("\n");
   const tables = [...sql.matchAll(/CREATE TABLE (\w+) \((.*?)\n\s*\)(?: WITH .*?)?;/gs)].map(
     ([, name, columns = ""]) => ({

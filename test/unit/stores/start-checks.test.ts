@@ -16,7 +16,7 @@ test.each([
   ["earlier", -1, true],
   ["within five minutes", 5 * 60_000, true],
   ["later than that", 5 * 60_000 + 1, false],
-])("a log whose newest record is %s", (_what, aheadMs, isTaken) => {
+])("a start is refused or accepted if a log's newest record is %s", (_what, aheadMs, isTaken) => {
   expect(isAhead(head(nowMs + aheadMs), nowMs)).toBe(!isTaken);
 });
 
@@ -32,7 +32,7 @@ test.each([
   [2048, false],
   [4096, true],
   [1024 * 1024, true],
-])("a file system with blocks of %d bytes is taken: %s", (bsize, isTaken) => {
+])("a file system with blocks of %d bytes is accepted: %s", (bsize, isTaken) => {
   const statfs = (() => ({ bsize })) as unknown as Parameters<typeof requireSafeBlocks>[1];
   const check = () => requireSafeBlocks("/var/lib/svc/none/platform.db", statfs);
   if (isTaken) expect(check).not.toThrow();

@@ -29,7 +29,7 @@ const segment = first.chain((firstLeaf) => fc.record({ firstLeaf: fc.constant(fi
 const named = (rows: readonly { readonly leafIndex: number; readonly term: Uint8Array }[]) =>
   [...new Set(rows.map((row) => `${row.leafIndex} ${Buffer.from(row.term).toString("hex")}`))].sort();
 
-test("a segment has what was packed into it, and no more", () => {
+test("a segment has the terms that were packed into it, and no others", () => {
   fc.assert(
     fc.property(segment, ({ firstLeaf, rows }) => {
       const packed = packTerms(firstLeaf, rows);
@@ -41,7 +41,7 @@ test("a segment has what was packed into it, and no more", () => {
   );
 });
 
-test("merged, it has the same, each term once", () => {
+test("a merged segment has the same terms, each once", () => {
   fc.assert(
     fc.property(segment, segment, ({ firstLeaf, rows }, other) => {
       const others = other.rows.map((row) => ({ ...row, leafIndex: row.leafIndex - other.firstLeaf + firstLeaf }));
@@ -65,7 +65,7 @@ test("a term finds its leaves, each once and in order", () => {
   );
 });
 
-test.each([-1, segmentLeaves])("a leaf %i behind the first is of no segment", (position) => {
+test.each([-1, segmentLeaves])("a leaf %i after the first belongs to no segment", (position) => {
   const rows = [{ leafIndex: 100 + position, term: new Uint8Array(16) }];
   expect(() => packTerms(100, rows)).toThrow(RangeError);
 });

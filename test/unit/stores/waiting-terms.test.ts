@@ -14,7 +14,7 @@ function known(logs: number, bytes: number): number {
   return tenants.filter((tenantId) => terms.of({ tenantId, root }) !== undefined).length;
 }
 
-test("it keeps few logs of many terms, and many of few", () => {
+test("the cache keeps few logs of many terms, and many of few", () => {
   expect(known(200, 210_000)).toBe(78);
   expect(known(1_600, 6_000)).toBe(1_600);
   expect(known(5_000, 0)).toBe(4_096);

@@ -35,7 +35,7 @@ const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
 const batch = () => ({ tenantId: alice, records: [encodeRecord(makeRecord(alice)).text] });
 const seed = () => random(new Uint8Array(seedBytes(1)));
 
-test("a new store has pages that hold several records; one that is there keeps its own", () => {
+test("a new store has pages for several records; an existing one keeps its page size", () => {
   const pageSize = (of: string) => {
     const connection = openConnection({ path: of, readOnly: true, busyTimeoutMs: 0 });
     const size = connection.prepare("PRAGMA page_size").get();
@@ -49,7 +49,7 @@ test("a new store has pages that hold several records; one that is there keeps i
   expect(pageSize(older)).toEqual({ page_size: 4_096 });
 });
 
-test("a head that someone moved meanwhile stores nothing", async () => {
+test("an append to a head that another writer moved stores nothing", async () => {
   const connection = open();
   connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   const writer = new SqliteWriter(withoutEffect(connection, "UPDATE log_heads"), anchorOf(), "o");
@@ -60,7 +60,7 @@ test("a head that someone moved meanwhile stores nothing", async () => {
   writer.close();
 });
 
-test("a store without its identity does not pass for one that can write", async () => {
+test("a store without its identity fails the write check", async () => {
   const connection = open();
   connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   connection.exec("DELETE FROM store");

@@ -8,7 +8,7 @@ function capture(level: LogLevel = "info") {
   return { logger, lines, only: () => JSON.parse(lines.join("")) as Record<string, unknown> };
 }
 
-describe("a line", () => {
+describe("a log line", () => {
   test("is one JSON object with time, level in words, service, fields and message", () => {
     const { logger, lines, only } = capture();
     logger.info({ request_id: "r-1", duration_ms: 1.5 }, "request");
@@ -24,15 +24,15 @@ describe("a line", () => {
     });
   });
 
-  test("breaks no line whatever the text", () => {
+  test("contains no line break, for any text", () => {
     const { logger, lines } = capture();
     logger.info({ text: "a\nb\u2028c\u0000" }, 'quote " and\r\n{"level":"fatal"}');
     expect(lines.join("").trimEnd()).not.toContain("\n");
   });
 });
 
-describe("an error", () => {
-  test("is told with its type, code, reason, causes and their stacks, and nothing that hangs on it", () => {
+describe("a logged error", () => {
+  test("has its type, code, reason, causes and their stacks, and no other properties", () => {
     const { logger, lines, only } = capture();
     const socket = Object.assign(new Error("connect failed"), { code: "ECONNREFUSED", headers: { cookie: "c00kie" } });
     const refusal = new ServiceError("store_unavailable", "the store is down", { cause: socket });
@@ -52,7 +52,7 @@ describe("an error", () => {
     expect(lines.join("")).not.toContain("c00kie");
   });
 
-  test("may be an aggregate, a text, nothing, or its own cause", () => {
+  test("may be an aggregate, a text, undefined, or its own cause", () => {
     const { logger, lines } = capture();
     const circle = new Error("circle");
     circle.cause = circle;
@@ -65,7 +65,7 @@ describe("an error", () => {
   });
 });
 
-describe("what must not be logged is cut, wherever it stands", () => {
+describe("secrets are removed from a log line, wherever they occur", () => {
   const token = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl";
   const key = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG\n-----END PRIVATE KEY-----\n";
 
@@ -119,7 +119,7 @@ describe("what must not be logged is cut, wherever it stands", () => {
   );
 });
 
-test("lines of one turn go out together, and at once where that is asked for", () => {
+test("lines of one turn are written together, and at once on request", () => {
   const written: string[] = [];
   const turns: (() => void)[] = [];
   const output = { write: (text: string) => void written.push(text), flushSync: () => void written.push("flushed") };

@@ -6,7 +6,7 @@ beforeEach(() => {
   metrics = createMetrics({ process: false, clock: { now: () => 5_000 }, build: { version: "1.2.3", node: "26.1.0" } });
 });
 
-test("evidence counts as expected for allowed decisions that expect some, and as arrived for events that match", async () => {
+test("evidence counts as expected for allowed decisions that expect it, and as arrived for matching events", async () => {
   metrics.decided("t", "protect", true, true);
   metrics.decided("t", "protect", true, false);
   metrics.decided("t", "protect", false, true);
@@ -21,7 +21,7 @@ test("evidence counts as expected for allowed decisions that expect some, and as
   ]);
 });
 
-test("alerts are counted by tenant and name, of both so many that a scraper can take them", async () => {
+test("alerts are counted by tenant and name, with a bound that a scraper can handle", async () => {
   metrics.policyAlerted("t", "break-glass", true);
   metrics.policyAlerted("t", "break-glass", true);
   for (let alert = 0; alert < 200; alert++) metrics.policyAlerted("t", `alert-${alert}`, false);

@@ -12,7 +12,7 @@ const fragments = [
 ];
 const lines = fc.array(fc.oneof(fc.constantFrom(...fragments), fc.string({ maxLength: 3 })), { maxLength: 12 });
 
-test("no rule matches a line that is passed over", () => {
+test("no rule matches a line that is skipped", () => {
   let cut = 0;
   fc.assert(
     fc.property(lines, (parts) => {
@@ -35,7 +35,7 @@ test.each([
   "-----BEGIN KEY-----s3cr3t",
   "-----BEGIN%20s3cr3t",
   "://s3cr3t@",
-])("the least that each rule matches is not passed over: %s", (line) => {
+])("the shortest match of each rule is not skipped: %s", (line) => {
   expect(applyRules(line)).toContain("[cut]");
   expect(scrub(line)).toBe(applyRules(line));
 });

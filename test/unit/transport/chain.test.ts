@@ -28,7 +28,7 @@ function contextOf(tenantHeader: string) {
 }
 
 describe("gate", () => {
-  it("refuses a call that goes on where its credentials are refused, or are another caller's, by now", async () => {
+  it("refuses a call in progress if its credentials are refused, or are another caller's, by now", async () => {
     let now: Partial<Caller> | undefined = { ...caller, scopes: ["platform-api.access"] } as unknown as Caller;
     const { gate, gateStill } = chainOf(() =>
       now === undefined

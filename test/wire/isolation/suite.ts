@@ -55,7 +55,7 @@ export function isolationSuite(
 
       test.each(Object.entries(rpcChecks))("%s", patient, (_rpc, check) => check(world, wire));
 
-      test.each(rows)("$thing is its tenant's own", patient, ({ check }) => check(world, wire));
+      test.each(rows)("$thing belongs to its tenant", patient, ({ check }) => check(world, wire));
 
       test.each(noTenantIds)("a token for %j is for no tenant", async (tenant) => {
         const outcome = await wire.call("/v1/sdk/whoami", undefined, bearer(world.token(tenant)));

@@ -36,7 +36,7 @@ describe("one name for every spelling of a digest", () => {
   ])("the CID of the bytes, in %s", (_, text) => expect(nameOfCid(text)).toBe(`sha256:${hex}`));
 });
 
-test("a CID of the bytes has their digest's name also where that hash cannot be computed here", () => {
+test("a CID of the bytes has their digest's name even if the hash is not supported here", () => {
   for (const [code, algorithm] of [
     [0x1e, "blake3"],
     [0xb220, "blake2b-256"],
@@ -46,19 +46,19 @@ test("a CID of the bytes has their digest's name also where that hash cannot be 
   }
 });
 
-test("what is no known hash is called as it is written", () => {
+test("an unknown hash is named as it is written", () => {
   for (const text of ["sha256:integration-full-plaintext", `sha256:${hex}00`, "x:Ab", `x:${hex.toUpperCase()}`])
     expect(canonicalDigest(text)).toBe(text);
   expect(canonicalDigest("sha-256:Not-Hex")).toBe("sha256:Not-Hex");
   expect(nameOfCid("no cid")).toBe("cid:no cid");
 });
 
-test("a structure over the bytes is no artifact of the same name, in either version", () => {
+test("a structure over the bytes is another artifact, in either version", () => {
   expect(nameOfCid(structure.toString())).toBe(`cid:${structure}`);
   expect(nameOfCid(structure.toV0().toString())).toBe(`cid:${structure}`);
 });
 
-test("digests have one name exactly where one is taken for the other", () => {
+test("digests have one name exactly if they are equal", () => {
   const spelled = fc.tuple(fc.constantFrom("hex", "base64", "base64url"), fc.boolean()).map(([form, isUpper]) => {
     return (of: Buffer): string => {
       const text = of.toString(form as BufferEncoding);
@@ -76,7 +76,7 @@ test("digests have one name exactly where one is taken for the other", () => {
   );
 });
 
-test("each name once, from the members that name the artifact itself", () => {
+test("each name occurs once, from the members that name the artifact itself", () => {
   expect(artifactNames({ content_digest: `sha256:${hex}` })).toEqual([]);
   expect(artifactNames({ artifact_digest: `sha256:${hex}`, artifact_cid: `${cid}` })).toEqual([`sha256:${hex}`]);
   expect(artifactNames({ artifact_cid: `${structure}` })).toEqual([`cid:${structure}`]);

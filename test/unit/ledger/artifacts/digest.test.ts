@@ -45,7 +45,7 @@ test("any spelling of a hash is that hash, and nothing else is", () => {
   );
 });
 
-test("every hash that is named has the length that is expected of it", () => {
+test("every known hash has its expected length", () => {
   for (const algorithm of ["md5", "sha1", "sha224", "sha256", "sha384", "sha512", "sha512-256", "blake2b", "blake2s"]) {
     const name = hashOfDigest(`${algorithm}:x`);
     if (name === undefined) throw new Error(algorithm);

@@ -33,7 +33,7 @@ const leavesOf = (registrations: readonly Registration[]) => registrations.map((
 const labelsOf = (registrations: readonly Registration[]) =>
   [...new Set(registrations.flatMap(({ labels }) => labels))].sort();
 
-describe("what counts, what says what was recorded, and all labels", () => {
+describe("which registrations count, which gives the facts, and all labels", () => {
   test.each([
     ["", [], undefined, ""],
     ["o:a", [0], 0, "a"],
@@ -82,7 +82,7 @@ const said = (registrations: readonly Registration[]) => {
   return { newest: newestRegistration(counting)?.leafIndex, labels: labelsOf(counting) };
 };
 
-test("a label that was there never goes", () => {
+test("a label never disappears", () => {
   fc.assert(
     fc.property(history, (all) => {
       for (let size = 1; size <= all.length; size++) {
@@ -93,7 +93,7 @@ test("a label that was there never goes", () => {
   );
 });
 
-test("strangers change nothing of what a decision vouches for, wherever they come in and in whatever order", () => {
+test("registrations of strangers change nothing that a decision relies on, in any place and order", () => {
   const stranger = drawn.map((one): Registration => ({ ...one, principalId: principal("x"), rewraps: false }));
   const isOwned = (all: readonly Registration[]) => all[0]?.matched === true;
   fc.assert(
@@ -109,7 +109,7 @@ test("strangers change nothing of what a decision vouches for, wherever they com
   );
 });
 
-test("of what cannot be known nothing is known ever after", () => {
+test("an artifact that is unknown stays unknown", () => {
   const fresh = written("O:a");
   const nothing = { added: [], superseded: [] };
   expect(indexChange(["unreadable"], fresh)).toEqual(nothing);

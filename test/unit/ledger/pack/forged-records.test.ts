@@ -18,7 +18,7 @@ async function refusalOf(change: (leaf: Members, record: Members) => void): Prom
   );
 }
 
-test("what is changed in both alike is the operator's word", async () => {
+test("a change in both record and leaf is the operator's word", async () => {
   const kind = (leaf: Members, record: Members) =>
     Object.assign(leaf, { kind: Object.assign(record, { kind: "evidence" }).kind });
   expect(await refusalOf(kind)).toBe("accepted");
@@ -84,7 +84,7 @@ test.each([
   },
 );
 
-test("kinds that are never erased cannot be said to be", async () => {
+test("kinds that are never erased cannot be marked erased", async () => {
   const log = memoryLog();
   log.append();
   const lines = linesIn(await log.pack({ to: moment(100) })).map((line) => {
@@ -106,7 +106,7 @@ test("an erasure that names the wrong leaf erases nothing", async () => {
   );
 });
 
-test("one erasure does not stand for two records of the same id", async () => {
+test("one erasure does not cover two records of one id", async () => {
   const log = memoryLog();
   log.forgeTwins();
   await expect(verifyText(await log.pack({ to: moment(100) }), [log.verifier()])).rejects.toThrow(
@@ -116,7 +116,7 @@ test("one erasure does not stand for two records of the same id", async () => {
   expect(problem).toEqual({ leafIndex: 2, message: "leaf 2 has the id of another record that cannot be opened" });
 });
 
-test("an old key counts beside the new one only, once its rotation is shown", async () => {
+test("an old key counts beside the new one only after its rotation is shown", async () => {
   const log = memoryLog();
   log.append();
   const { both, alone, verifier } = log.rotate();

@@ -78,7 +78,7 @@ describe("a pack of", () => {
     expect(indices).toEqual([1, 2, 3, 5, 9]);
   });
 
-  test("what is not there is not made", async () => {
+  test("a pack of an unknown thing is not made", async () => {
     await expect(log.pack({ field: "cid", value: "no" })).rejects.toThrow("nothing is found");
   });
 
@@ -110,14 +110,14 @@ describe("a pack of one thing in a period", () => {
     expect(packed.not_proven[0]).toMatch(/^that nothing of the selection is left out: each leaf of the time range/);
   });
 
-  test("has the decisions that its records cite, of any time, and all that cites those", async () => {
+  test("contains the decisions that its records cite, of any time, and all records that cite those", async () => {
     const packed = await report(await log.pack({ field: "cid", value: "cid-a", from: moment(2), to: moment(3) }));
     expect(packed.indices).toEqual([1, 2, 3, 4, 5, 9]);
     expect(packed.part).toEqual({ first_leaf_index: 3, leaves: 1, shown: 1, closed: true });
     expect(packed.not_proven[0]).toBe("that nothing is left out that is linked to the selection at other times");
   });
 
-  test("does not claim to be complete if a record of it is left out: the count tells", async () => {
+  test("does not claim completeness if a record of it is left out: the count tells", async () => {
     const selection = { field: "principal", value: "principal-1", from: moment(2), to: moment(7) } as const;
     const whole = await log.pack(selection);
     expect(await report(whole)).toMatchObject({ part: { leaves: 5, shown: 5 } });
@@ -137,13 +137,13 @@ describe("a pack of one thing in a period", () => {
     expect((await report(whole)).not_proven[0]).toMatch(/^that the records tell the truth/);
   });
 
-  test("counts what was erased: it may have been of the thing", async () => {
+  test("counts erased records, which may have been of the thing", async () => {
     log.erase(protect);
     const packed = await report(await log.pack({ field: "principal", value: "principal-1", to: moment(3) }));
     expect(packed).toMatchObject({ indices: [0, 2, 3, 4, 10], part: { leaves: 4, shown: 3 } });
   });
 
-  test("of which it has nothing is not made, and is of no leaf if another program makes it", async () => {
+  test("without any record is not made, and is refused if another program makes it", async () => {
     const selection = { field: "principal", value: "p2", from: moment(9) } as const;
     await expect(log.pack(selection)).rejects.toThrow("nothing is found");
     const lines = linesIn(await log.pack({ field: "principal", value: "p2" })).flatMap((line): PackLine[] => {
@@ -181,7 +181,7 @@ describe("a pack of one thing in a period", () => {
   });
 });
 
-test("a pack that shows no record proves of no tenant that the log is its own", async () => {
+test("a pack that shows no record does not prove the log's tenant", async () => {
   const ofBob = (text: string) => text.replace('"tenant_id":"alice"', '"tenant_id":"bob"');
   const unproven = "whose log it is: leaves name no tenant, and no record is shown";
   const empty = linesIn(ofBob(await log.pack({ from: moment(100) })));
@@ -191,7 +191,7 @@ test("a pack that shows no record proves of no tenant that the log is its own", 
   await expect(report(sealLines(linesIn(ofBob(shown))))).rejects.toThrow("is of another tenant");
 });
 
-test("a record that has nothing to do with the selection is refused, and so is a leaf that shows nothing", async () => {
+test("a record unrelated to the selection is refused, and so is a leaf that shows nothing", async () => {
   const lines = linesIn(await log.pack({ field: "artifact_digest", value: "sha256:a" }));
   const relabelled = (selection: Record<string, string>) =>
     sealLines(lines.map((line) => (line.type === "header" ? { ...line, selection } : line)));
@@ -212,7 +212,7 @@ test("a record that has nothing to do with the selection is refused, and so is a
 });
 
 describe("a report", () => {
-  test("shows the lineage of every artifact in order, and what is missing", async () => {
+  test("shows the lineage of every artifact in order, with gaps", async () => {
     const { lineages = [], others = [], complete } = await report(await log.pack({ to: moment(100) }));
     const told = lineages.map(({ artifact_digests, cids, steps, remarks }) => ({
       names: [...artifact_digests, ...cids],
@@ -241,7 +241,7 @@ describe("a report", () => {
     expect(others.map(({ kind }) => kind)).toEqual(["genesis"]);
   });
 
-  test("says that a decision lies outside of the range", async () => {
+  test("marks a decision outside of the range", async () => {
     const { lineages = [] } = await report(await log.pack({ from: moment(1), to: moment(3) }));
     expect(lineages.flatMap(({ remarks }) => remarks.map(({ code }) => code))).toEqual([
       "decision_not_shown",
@@ -290,7 +290,7 @@ describe("a selection", () => {
     [{ from: "2026-02-30T00:00:00.000Z" }],
     [{ subject: "x" }],
     [{ record_id: "x" }],
-  ])("%j is none", (members) => {
+  ])("%j is no selection", (members) => {
     expect(parseSelection(members)).toBeUndefined();
   });
 });

@@ -11,8 +11,8 @@ function node(height: number, index: number): Hash {
     : nodeHash(node(height - 1, 2 * index), node(height - 1, 2 * index + 1));
 }
 
-describe("a tree of which some leaves are known", () => {
-  test("has the root of the whole tree, whichever they are", () => {
+describe("a tree with some known leaves", () => {
+  test("has the root of the whole tree, whichever leaves are known", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 300 }), fc.uniqueArray(fc.nat(299)), (size, chosen) => {
         const tree = new GrowingTree();
@@ -30,7 +30,7 @@ describe("a tree of which some leaves are known", () => {
     expect(Buffer.from(new GrowingTree().root())).toEqual(Buffer.from(new Tree(0, node).root()));
   });
 
-  test("takes no subtree where none begins", () => {
+  test("accepts no subtree at a place where none begins", () => {
     const tree = new GrowingTree();
     tree.append(leaves[0] as Hash);
     expect(() => tree.append(leaves[1] as Hash, 1)).toThrow(RangeError);

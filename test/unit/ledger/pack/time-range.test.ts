@@ -43,7 +43,7 @@ describe("a pack of a time range", () => {
     expect(result.pack.newestRecordedAt).toBe(moment(8));
   });
 
-  test("needs some 2 log n hashes, not one a leaf", async () => {
+  test("needs some 2 log n hashes, instead of one for each leaf", async () => {
     const log = memoryLog();
     const records = Array.from({ length: 2_000 }, () => log.makeRecord());
     log.appendRecords(records.slice(0, 700) as never);
@@ -57,7 +57,7 @@ describe("a pack of a time range", () => {
     expect((await verified(log, text)).shown).toHaveLength(1_000);
   });
 
-  test("holds each policy revision once, before what it decided", async () => {
+  test("contains each policy revision once, before its decisions", async () => {
     const log = memoryLog();
     const revision = "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
     log.policies.set(revision, "foo");
@@ -80,7 +80,7 @@ describe("a pack of a time range", () => {
     ]);
   });
 
-  test("shows of an erased record that it was erased, wherever that happened", async () => {
+  test("shows an erased record as erased, wherever the erasure is", async () => {
     const log = tenLeaves();
     log.erase(log.entries[3]?.recordId as never); // leaf 10, inside of the second range only
     log.append();
@@ -98,7 +98,7 @@ describe("a pack of a time range", () => {
     });
   });
 
-  test("is not made of a log that is not sound", async () => {
+  test("is not made of an unsound log", async () => {
     const selection = { from: moment(2), to: moment(5) };
     const lost = tenLeaves();
     (lost.entries[4] as { opening: unknown }).opening = undefined;
@@ -150,11 +150,11 @@ describe("a false pack of a time range", () => {
     ...(gap && { gap }),
   });
 
-  test("is told from the honest one, which verifies when put together again", async () => {
+  test("differs from the honest one, which verifies when put together again", async () => {
     expect(await refusal(sealLines(honest))).toBe("accepted");
   });
 
-  test("any prefix is refused", async () => {
+  test("is refused if it is a prefix", async () => {
     const bytes = Buffer.from(sealLines(honest));
     for (let end = 0; end < bytes.length; end += end > bytes.length - 200 ? 1 : 37)
       expect(await refusal(bytes.subarray(0, end))).toMatch(
@@ -162,7 +162,7 @@ describe("a false pack of a time range", () => {
       );
   });
 
-  test("any byte that is changed in any line is found, and its line named", async () => {
+  test("with any changed byte is refused, with its line", async () => {
     const bytes = Buffer.from(sealLines(honest));
     await fc.assert(
       fc.asyncProperty(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), async (place, change) => {
@@ -174,7 +174,7 @@ describe("a false pack of a time range", () => {
     );
   });
 
-  test("any bit of a leaf, opening, record or hash is found although the pack's digest fits", async () => {
+  test("with any changed bit of a leaf, opening, record or hash is refused although its digest matches", async () => {
     const members = ["leaf", "opening", "record"] as const;
     const flip = (text: string, place: number) =>
       `${text.slice(0, place)}${text[place] === "0" ? "1" : "0"}${text.slice(place + 1)}`;
@@ -315,7 +315,7 @@ describe("a false pack of a time range", () => {
     expect(await refusal(sealLines(lines()))).toMatch(message);
   });
 
-  test("the record of a neighbour, and a leaf more than the range needs, are refused", async () => {
+  test("with a neighbour's record, or a leaf that the range does not need, is refused", async () => {
     const wider = linesIn(await log.pack({ from: moment(1), to: moment(5) }));
     const later = linesIn(await log.pack({ from: moment(5), to: moment(6) }));
     const { opening, record } = entryOf(wider, 2);
@@ -327,7 +327,7 @@ describe("a false pack of a time range", () => {
     expect(await refusal(sealLines(more))).toBe("line 8: leaf 7 is not of the range");
   });
 
-  test("a policy that comes again later, and an end that counts wrong, are refused", async () => {
+  test("with a repeated policy, or a wrong count at its end, is refused", async () => {
     const policy = honest.filter(({ type }) => type === "policy");
     const again = [...honest.slice(0, at(4)), ...policy, ...honest.slice(at(4))];
     expect(await refusal(sealLines(again))).toBe("line 5: the policy revision sha256:0123 is there twice");
@@ -336,14 +336,14 @@ describe("a false pack of a time range", () => {
     );
   });
 
-  test("a pack of another tenant's log is refused under this one's key, and so is no key", async () => {
+  test("of another tenant's log is refused under this one's key, and so is a missing key", async () => {
     const text = await stranger.pack(selection);
     expect(await refusal(text)).toMatch(/^line 1: The note is not signed/);
     expect(await refusal(text, [])).toBe("line 1: There is no trusted key.");
     expect(await refusal(text, [log.verifier(), stranger.verifier()])).toBe("accepted");
   });
 
-  test("what is not written as packs are is refused", async () => {
+  test("in another encoding is refused", async () => {
     const text = sealLines(honest);
     expect(await refusal(`${text}\n`)).toMatch(/^line 10: comes after the end$/);
     expect(await refusal(text + text)).toMatch(/^line 10: comes after the end$/);
@@ -365,7 +365,7 @@ describe("a false pack of a time range", () => {
     expect(await refusal("")).toBe("the pack is cut off: it has no end");
   });
 
-  test("a line without end is refused before memory is", async () => {
+  test("with an endless line is refused before memory is used", async () => {
     async function* endless() {
       for (;;) yield Buffer.alloc(1 << 20, 0x20);
     }

@@ -131,7 +131,10 @@ export async function run(...commandLine: string[]): Promise<Written> {
 }
 
 /** The command fails, and says why: the text if it is whole lines, or else what is in it or matches. */
-export async function refused(command: Promise<Pick<Written, "code" | "err">>, problem: string | RegExp): Promise<void> {
+export async function refused(
+  command: Promise<Pick<Written, "code" | "err">>,
+  problem: string | RegExp,
+): Promise<void> {
   const { code, err } = await command;
   const said = typeof problem === "string" ? expect.stringContaining(problem) : expect.stringMatching(problem);
   expect({ code, err }).toEqual({ code: 1, err: String(problem).endsWith("\n") ? problem : said });

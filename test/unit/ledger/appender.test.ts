@@ -11,7 +11,6 @@ import {
   type BatchResult,
   type BatchWriter,
   type TenantBatch,
-  UnsoundLogError,
   UnstorableError,
 } from "../../../src/ledger/ports/store.ts";
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";

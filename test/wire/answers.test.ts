@@ -113,7 +113,7 @@ test.each<[string, object, string, string[]]>([
 describe("POST /v1/sdk/protection-plan", () => {
   const route = "/v1/sdk/protection-plan";
 
-  test("the summary has the resolved profile, where the request has none", async () => {
+  test("the summary has the resolved profile if the request has none", async () => {
     const { request_summary, execution } = await ask(route, { operation: "protect", ...minimal });
     expect(request_summary.preferred_artifact_profile).toBe(execution.artifact_profile);
   });

@@ -182,8 +182,8 @@ describe.each([
     });
   });
 
-  test("504 where the caller cannot wait for a store that is down", async () => {
-    const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+  test("504 if the caller cannot wait for a store that is down", async () => {
+    const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
     database.exec("BEGIN IMMEDIATE");
     try {
       expect(await call({})).toMatchObject({ status: status(504), reason: "deadline_exceeded" });

@@ -92,7 +92,7 @@ test("every metric changes, and each has a value", { timeout: 150_000 }, async (
   for (const connection of unfinished) connection.destroy();
 
   // A store that another process has locked.
-  const lock = new DatabaseSync(join(directory, "platform.db"));
+  const lock = new DatabaseSync(join(directory, "platform.db"), { timeout: 10_000 });
   lock.exec("BEGIN IMMEDIATE");
   expect(await callFromIngress(route)).toBe(503);
   lock.close();

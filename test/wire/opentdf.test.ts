@@ -415,7 +415,7 @@ test("needs credentials of the caller, the scopes of key access, and the scope t
 
 test("decides nothing while the store is down", async () => {
   const { fqns } = await protectedFile(["plain"]);
-  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
   database.exec("BEGIN IMMEDIATE");
   try {
     expect(await refusalOf(ask(fqns))).toMatchObject({ code: Code.Unavailable, reason: "store_unavailable" });

@@ -30,7 +30,7 @@ function lineOf(requestId: string): Promise<Record<string, unknown>> {
 
 test("a call that its caller cancelled is logged as canceled, on every kind of connection", async () => {
   // The record cannot be written, so nothing is answered while the callers are there.
-  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
   database.exec("BEGIN IMMEDIATE");
   try {
     const headers = [`Authorization: Bearer ${token}`, "Content-Type: application/json", "X-Request-Id: gone-h1"];
@@ -121,7 +121,7 @@ test.each<[string, Record<string, string>, object]>([
 });
 
 test("an outage is one short line without a stack, for callers and for operators", async () => {
-  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
   database.exec("BEGIN IMMEDIATE");
   try {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", "x-request-id": "outage" };

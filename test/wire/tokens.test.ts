@@ -60,7 +60,7 @@ describe("tokens of the issuer", () => {
   test("readiness reports issuer and store, down and up", async () => {
     const gateway = await using(startGateway());
     await expectReadiness(gateway, true);
-    const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+    const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
     database.exec("BEGIN IMMEDIATE");
     const lockedAt = performance.now();
     await expect.poll(() => readiness(gateway), { timeout: 4_000 }).toEqual({ ready: false, failed: ["store"] });

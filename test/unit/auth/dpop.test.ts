@@ -170,7 +170,7 @@ async function failureOf(inbound: InboundRequest, rule: Partial<DpopRule> = {}) 
   return refusal.details.challenge ?? "";
 }
 
-describe("a call is refused where its proof:", () => {
+describe("a call is refused if its proof", () => {
   test.each(wrongProofs)("%s", async (_name, mint) => {
     expect(await failureOf(callOf(mint()))).toMatch(
       /^DPoP realm="sdk", error="invalid_dpop_proof", error_description="[^"\\]+", algs="RS256 [A-Za-z0-9 ]+"$/,

@@ -100,6 +100,8 @@ export default defineConfig({
           name: "long",
           include: ["test/{long,model}/**/*.test.ts", ...searches],
           env: { LONG_TESTS: "on" },
+          // Many draws beside other work.
+          testTimeout: 300_000,
         },
       },
     ],

@@ -238,7 +238,7 @@ const one = (effect: Policy["effect"], text = "true", annotations = ""): Policy[
 const forA = one("permit", 'context has on_behalf_of && context.on_behalf_of.id == "a"');
 const obliged = one("permit", "true", obliging[0]);
 
-test("sets of both layers answer as Cedar does that is told everything, with whatever stands beside each other", async () => {
+test("sets of both layers answer as Cedar with all inputs, in any combination of policies", async () => {
   const seen = { allowed: 0, obliged: 0, failed: 0, forSubject: 0 };
   await fc.assert(
     fc.asyncProperty(layer, layer, fc.array(understanding, { minLength: 25, maxLength: 25 }), async (...given) => {
@@ -262,6 +262,7 @@ test("sets of both layers answer as Cedar does that is told everything, with wha
       numRuns: draws(10, 60),
       examples: [
         [obliged, obliged, [question, forSubject]],
+        [forA, forA, [forSubject]],
         [one("permit"), [...forA, ...one("permit")], [question, forSubject]],
         [forA, [...forA, ...one("permit", overflowing), ...one("forbid", "context.claimed has purpose")], [forSubject]],
         ...layerNames.flatMap((failing) =>

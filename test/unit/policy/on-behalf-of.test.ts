@@ -154,7 +154,7 @@ const clausesOf = (condition: string): readonly string[] => [
   `unless { !(context has on_behalf_of) || !${condition} }`,
 ];
 
-test("a permit counts exactly if, whatever else is said, it refuses some subject, and however it is written", async () => {
+test("a permit counts exactly if it refuses some subject in every case, in any spelling", async () => {
   const verdicts = { true: 0, false: 0 };
   await fc.assert(
     fc.asyncProperty(conditions, async (condition) => {

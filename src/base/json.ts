@@ -65,6 +65,21 @@ export function parseJson(text: string): unknown {
   );
 }
 
+/** Whether an object of the text has two members with one name, of which parsers keep the last. The value is the parsed text. */
+export function hasRepeatedMember(text: string, value: unknown): boolean {
+  let members = 0;
+  const open = [value];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (typeof next !== "object" || next === null) continue;
+    const inner = Object.values(next);
+    if (!Array.isArray(next)) members += inner.length;
+    for (const each of inner) if (typeof each === "object") open.push(each);
+  }
+  const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g;
+  for (let found = tokens.exec(text); found !== null; found = tokens.exec(text)) if (found[1] !== undefined) members--;
+  return members < 0;
+}
+
 /** Of valid JSON. Looks only at strings with an escape, from the first one to the closing quote. */
 function hasEscapedName(text: string): boolean {
   const mark = /\\.|"(\s*:)?/g;

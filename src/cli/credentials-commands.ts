@@ -5,7 +5,7 @@
 
 import type { AttributeValues } from "../base/caller.ts";
 import { parseTenantId, systemRandom } from "../base/ids.ts";
-import { parseJson } from "../base/json.ts";
+import { hasRepeatedMember, parseJson } from "../base/json.ts";
 import { hashSecret, newSecret } from "../credentials/client-secret.ts";
 import {
   formatOpsCredentials,
@@ -129,7 +129,9 @@ function areScopes(scopes: readonly string[]): boolean {
 function attributesOf(text: string | undefined): { readonly attributes?: AttributeValues } | string {
   if (text === undefined) return {};
   try {
-    return { attributes: parseClientAttributes(parseJson(text), "the object") };
+    const value = parseJson(text);
+    if (hasRepeatedMember(text, value)) return "must name each member once";
+    return { attributes: parseClientAttributes(value, "the object") };
   } catch (error) {
     return error instanceof SyntaxError ? "must be a JSON object" : (error as Error).message;
   }

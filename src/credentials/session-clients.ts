@@ -9,7 +9,7 @@ import {
   typeNames,
 } from "../base/caller.ts";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { isObject, orUndefined, parseJson } from "../base/json.ts";
+import { hasRepeatedMember, isObject, orUndefined, parseJson } from "../base/json.ts";
 import { defaultCost, formatSecretHash, isSecret, parseSecretHash, type SecretHash } from "./client-secret.ts";
 
 export class FileSessionClients {
@@ -118,6 +118,7 @@ function parseObject(text: string): Record<string, unknown> {
   const value = orUndefined(() => parseJson(text));
   if (value === undefined) throw new Error("is not JSON");
   if (!isObject(value)) throw new Error("is not a JSON object");
+  if (hasRepeatedMember(text, value)) throw new Error("has an object with two members of the same name");
   return value;
 }
 

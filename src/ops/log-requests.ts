@@ -2,7 +2,7 @@
 
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import { parseJson } from "../base/json.ts";
+import { hasRepeatedMember, isObject, parseJson } from "../base/json.ts";
 import {
   isContentParameter,
   parseSearch,
@@ -51,7 +51,7 @@ export function readMembers(request: FastifyRequest): Members {
   );
 }
 
-/** Parses RFC 8259 JSON without duplicate names, on which parsers disagree. */
+/** Parses RFC 8259 JSON without repeated names, on which parsers disagree. */
 function parseObject(body: Uint8Array): Query {
   const refusal = new ServiceError("invalid_request", "the body must be a JSON object, each member once");
   let text: string;
@@ -62,12 +62,8 @@ function parseObject(body: Uint8Array): Query {
   } catch {
     throw refusal;
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal;
-  // If no value is an object, every string before a colon is a name.
-  const isFlat = Object.values(value).every((member) => typeof member !== "object");
-  const names = text.match(/"(?:[^"\\]|\\.)*"\s*:/g)?.length ?? 0;
-  if (isFlat && names !== Object.keys(value).length) throw refusal;
-  return value as Query;
+  if (!isObject(value) || hasRepeatedMember(text, value)) throw refusal;
+  return value;
 }
 
 export function parseCriteria(given: Members, nowMs: number): SearchCriteria {

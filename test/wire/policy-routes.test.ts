@@ -37,7 +37,7 @@ afterAll(async () => {
 async function ask(path: string, token: string | undefined = operatorToken, body?: unknown) {
   const response = await fetch(gateway.opsUrl + path, {
     headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { "content-type": "application/json" }) },
-    ...(body !== undefined && { method: "POST", body: JSON.stringify(body) }),
+    ...(body !== undefined && { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body) }),
   });
   // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
   return { status: response.status, body: (await response.json()) as any };
@@ -140,6 +140,7 @@ describe("a draft", () => {
   test.each([
     ["no files", {}],
     ["files that are no texts", { files: { "manifest.yaml": 7 } }],
+    ["a file twice", '{"files":{"a.cedar":"","a.cedar":"permit (principal, action, resource);"}}'],
     ["another member", { files: {}, save: true }],
     ["a period that is none", { files: {}, since: "yesterday" }],
     ["a path that is too long", { files: { ["x".repeat(300)]: "" } }],

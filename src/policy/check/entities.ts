@@ -1,7 +1,7 @@
 /** Checks all entities of a directory together, and serializes them for `entity-table.ts`. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { isObject, parseJson } from "../../base/json.ts";
+import { hasRepeatedMember, isObject, parseJson } from "../../base/json.ts";
 import { cedar } from "../model/cedar.ts";
 import {
   type DeclaredEntities,
@@ -220,21 +220,18 @@ function readEntityFile(
   if (!Array.isArray(list)) return { entities: [], problems: [{ file, message: "is not a list", hint: format }] };
   const entities: Entity[] = [];
   const problems: PolicyProblem[] = [];
-  let members = 0;
   let wrong = 0;
   for (const [position, item] of list.entries()) {
-    const notes: ReadingNotes = { members: 0, references: [], hasExtensions: false };
+    const notes: ReadingNotes = { references: [], hasExtensions: false };
     try {
       entities.push(readEntity(item, schema, notes, file, position));
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
       if (++wrong <= maximumNamed) problems.push({ file, line: lineOfElement(text, position), message: error.message });
     }
-    members += notes.members;
   }
   if (wrong > maximumNamed) problems.push({ file, message: `and ${wrong - maximumNamed} more entities are wrong` });
-  // JSON parsers keep the last of two members with one name, which may not be the intended one.
-  if (wrong === 0 && countMembers(text) !== members) {
+  if (wrong === 0 && hasRepeatedMember(text, list)) {
     problems.push({ file, message: "an object has two members with the same name", hint: "remove one of them" });
   }
   return { entities, problems };
@@ -242,17 +239,16 @@ function readEntityFile(
 
 function readEntity(item: unknown, schema: EntitySchema, notes: ReadingNotes, file: string, position: number): Entity {
   if (!isObject(item)) throw new WrongValue("must be an entity: an object with uid, attrs and parents");
-  const uid = readUid(item.uid, "uid", notes);
+  const uid = readUid(item.uid, "uid");
   const what = describeUid(uid);
   const names = Object.keys(item);
   const unknown = names.find((name) => !entityMembers.includes(name));
   if (unknown !== undefined) throw new WrongValue(`${what} has ${unknown}; known: ${entityMembers.join(", ")}`);
-  notes.members += names.length;
   const type = typeOf(uid, schema);
   if (!isObject(item.attrs)) throw new WrongValue(`${what}: attrs must be an object`);
   if (!Array.isArray(item.parents)) throw new WrongValue(`${what}: parents must be a list`);
   const attrs = readMembers(type.members, item.attrs, what, notes);
-  const parents = item.parents.map((parent) => readParent(parent, type, what, notes));
+  const parents = item.parents.map((parent) => readParent(parent, type, what));
   const tags = item.tags === undefined ? undefined : readTags(item.tags, type, what, notes);
   const { references, hasExtensions } = notes;
   const text = JSON.stringify({ attrs, parents, tags });
@@ -273,8 +269,8 @@ function typeOf([name, id]: EntityUid, { namespace, types }: EntitySchema): Enti
   return type;
 }
 
-function readParent(value: unknown, type: EntityType, what: string, notes: ReadingNotes): EntityUid {
-  const parent = readUid(value, `a parent of ${what}`, notes);
+function readParent(value: unknown, type: EntityType, what: string): EntityUid {
+  const parent = readUid(value, `a parent of ${what}`);
   if (!type.parents.has(parent[0])) {
     throw new WrongValue(
       `${what} cannot be in ${describeUid(parent)}: the schema says in what entities of its type are`,
@@ -292,25 +288,12 @@ function readTags(
   if (!isObject(value)) throw new WrongValue(`${what}: tags must be an object`);
   const tags = Object.entries(value).map(([name, given]) => {
     if (type === undefined) throw new WrongValue(`${what} has tags, but its type has none`);
-    notes.members++;
     return [readText(name, `a tag of ${what}`), readValue(type, given, `the tag ${name} of ${what}`, notes)] as const;
   });
   return Object.fromEntries(tags);
 }
 
 /** Facts about valid JSON text that its parsed value does not show. */
-
-/** Counts the members of all objects in the text, duplicates included. */
-function countMembers(text: string): number {
-  let count = 0;
-  for (let at = text.indexOf('"'); at >= 0; ) {
-    let next = endOfString(text, at) + 1;
-    while (isSpace(text.charCodeAt(next))) next++;
-    if (text[next] === ":") count++;
-    at = text.indexOf('"', next);
-  }
-  return count;
-}
 
 /** Line, from 1, on which an element of the text's list begins; of the last one if there are fewer. */
 function lineOfElement(text: string, position: number): number {

@@ -166,7 +166,6 @@ export class WrongValue extends Error {}
 
 /** Collected while an entity is read. */
 export interface ReadingNotes {
-  members: number;
   /** Entities that values refer to. */
   readonly references: EntityUid[];
   /** Whether there are values that only Cedar can parse, such as dates. */
@@ -191,7 +190,7 @@ export function readValue(type: ValueType, value: unknown, what: string, notes: 
       if (!isObject(value)) throw new WrongValue(`${what} must be an object`);
       return readMembers(type.members, value, what, notes);
     case "Entity": {
-      const [of, id] = readUid(value, what, notes);
+      const [of, id] = readUid(value, what);
       if (of !== type.name) throw new WrongValue(`${what} must be of type ${type.name}, and is of ${of}`);
       notes.references.push([of, id]);
       return { __entity: { type: of, id } };
@@ -199,7 +198,7 @@ export function readValue(type: ValueType, value: unknown, what: string, notes: 
     default: {
       notes.hasExtensions = true;
       const fn = type.type === "ipaddr" ? "ip" : type.type;
-      return { __extn: { fn, arg: readExtension(fn, value, what, notes) } };
+      return { __extn: { fn, arg: readExtension(fn, value, what) } };
     }
   }
 }
@@ -218,7 +217,6 @@ export function readMembers(
   for (const [name, given] of Object.entries(value)) {
     const member = escapes.includes(name) ? undefined : members.get(name);
     if (member === undefined) throw new WrongValue(`${what} has ${name}, which the schema does not have there`);
-    notes.members++;
     read.push([name, readValue(member.type, given, `${what}.${name}`, notes)]);
   }
   for (const [name, { required }] of members) {
@@ -228,14 +226,17 @@ export function readMembers(
 }
 
 /** Parses `{"type": …, "id": …}`, possibly within `__entity`. Throws a WrongValue. */
-export function readUid(value: unknown, what: string, notes: ReadingNotes): EntityUid {
-  const isEscaped = isObject(value) && Object.hasOwn(value, "__entity");
-  const uid = isEscaped ? value.__entity : value;
+export function readUid(value: unknown, what: string): EntityUid {
+  const uid = withoutEscape(value, "__entity");
   if (!isObject(uid) || typeof uid.type !== "string" || typeof uid.id !== "string" || Object.keys(uid).length > 2) {
     throw new WrongValue(`${what} must be an entity: {"type": "…", "id": "…"}`);
   }
-  notes.members += isEscaped ? 3 : 2;
   return [readText(uid.type, what), readText(uid.id, what)];
+}
+
+/** The value of the only member, if it has this name. */
+function withoutEscape(value: unknown, name: string): unknown {
+  return isObject(value) && Object.keys(value).join() === name ? value[name] : value;
 }
 
 export function readText(value: unknown, what: string): string {
@@ -245,14 +246,12 @@ export function readText(value: unknown, what: string): string {
 }
 
 /** Parses text, or `{"fn": …, "arg": "…"}`, possibly within `__extn`. Cedar checks the text later. */
-function readExtension(fn: string, value: unknown, what: string, notes: ReadingNotes): string {
+function readExtension(fn: string, value: unknown, what: string): string {
   if (!isObject(value)) return readText(value, what);
-  const isEscaped = Object.hasOwn(value, "__extn");
-  const call = isEscaped ? value.__extn : value;
+  const call = withoutEscape(value, "__extn");
   if (!isObject(call) || call.fn !== fn || Object.keys(call).length > 2) {
     throw new WrongValue(`${what} must be a text for ${fn}`);
   }
-  notes.members += isEscaped ? 3 : 2;
   return readText(call.arg, what);
 }
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parseJson as parseInClient } from "../../../clients/typescript/src/json.ts";
-import { parseJson } from "../../../src/base/json.ts";
+import { hasRepeatedMember, parseJson } from "../../../src/base/json.ts";
 
 /** V8 takes a name that begins like the only one which followed so far for that one. */
 beforeAll(() => {
@@ -21,10 +21,10 @@ const quoted = (value: string) =>
     );
     return `"${escaped.join("")}"`;
   });
-type Case = readonly [text: string, value: unknown];
+type Case = readonly [text: string, value: unknown, hasRepeated: boolean];
 const leaf = fc.oneof(
-  text.chain((value): fc.Arbitrary<Case> => quoted(value).map((written) => [written, value])),
-  fc.constantFrom<Case>(["12", 12], ["null", null], ["[ ]", []]),
+  text.chain((value): fc.Arbitrary<Case> => quoted(value).map((written) => [written, value, false])),
+  fc.constantFrom<Case>(["12", 12, false], ["null", null, false], ["[ ]", [], false]),
 );
 const { value } = fc.letrec<{ value: Case }>((tie) => ({
   value: fc.oneof(
@@ -32,7 +32,13 @@ const { value } = fc.letrec<{ value: Case }>((tie) => ({
     leaf,
     fc
       .array(tie("value"), { maxLength: 3 })
-      .map((items): Case => [`[${items.map(([written]) => written).join(" , ")}]`, items.map(([, item]) => item)]),
+      .map(
+        (items): Case => [
+          `[${items.map(([written]) => written).join(" , ")}]`,
+          items.map(([, item]) => item),
+          items.some(([, , hasRepeated]) => hasRepeated),
+        ],
+      ),
     fc
       .array(
         text.chain((name) => fc.tuple(fc.constant(name), quoted(name), tie("value"))),
@@ -42,6 +48,7 @@ const { value } = fc.letrec<{ value: Case }>((tie) => ({
         (members): Case => [
           `{${members.map(([, name, [written]]) => `${name} :${written}`).join(",")}}`,
           Object.fromEntries(members.map(([name, , [, member]]) => [name, member])),
+          new Set(members.map(([name]) => name)).size < members.length || members.some(([, , [, , inner]]) => inner),
         ],
       ),
   ),
@@ -74,4 +81,19 @@ describe.each([
   test.each(["", "{", '{"\\x":1}', '{"a\\":1}', '{"\\u0061":01}'])("%s is refused", (written) => {
     expect(() => parse(written)).toThrow(SyntaxError);
   });
+});
+
+test("a member is repeated if an object has two of its name, however they are written", () => {
+  for (const [text, expected] of [
+    ['{"a":{"b":1,"\\u0062":2}}', true],
+    ['{"a":[{"a":":"}],"b":"a"}', false],
+  ] as const)
+    expect(hasRepeatedMember(text, parseJson(text))).toBe(expected);
+  fc.assert(
+    fc.property(value, ([written, , hasRepeated]) => {
+      // A repeated object that is not kept counts too.
+      expect(hasRepeatedMember(written, parseJson(written))).toBe(hasRepeated);
+    }),
+    { numRuns: 2000 },
+  );
 });

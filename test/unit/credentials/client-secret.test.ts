@@ -80,6 +80,7 @@ describe("the file", () => {
     ['{"clients": [], "more": 1}', "and nothing else"],
     [fileOf(1), "clients[0] must have"],
     [fileOf({ ...good, client_secret: "plain" }), "clients[0] must have"],
+    [fileOf(good).replace("{", '{"clients":[],'), "two members of the same name"],
     [fileOf({ ...good, scopes: undefined }), "clients[0] must have"],
     [fileOf({ ...good, tenant_id: "../a" }), "clients[0].tenant_id is not a tenant id"],
     [fileOf({ ...good, client_id: "a b" }), "clients[0].client_id"],

@@ -80,6 +80,7 @@ describe("entities are refused, with file and remedy:", () => {
       more(entity("Person", "tenant-a/x", { boss: uid("Person", "tenant-a/y") })),
       /refers to Org::Person::"tenant-a\/y", which no file has/,
     ],
+    [application({ tier: { __entity: uid("Tier", "gold"), more: 1 } }), /tier must be an entity/],
     [application({ tier: uid("Tier", "iron") }), /refers to Org::Tier::"iron"/],
     [application({ principals: [{ type: "Principal", id: "a" }] }), /refers to Principal::"a"/],
     [more(entity("Person", "alice")), /no principal has the id "alice" \(write "<tenant>\/<principal>"\)/],

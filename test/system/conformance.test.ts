@@ -11,8 +11,6 @@ const suite = "connectrpc.com/conformance";
 const version = "v1.0.7";
 const folder = join(import.meta.dirname, "conformance");
 const run = promisify(execFile);
-/** What the suite reports if the machine was too busy to start a server within 10 s, or to answer its client within 20 s. */
-const tooBusy = /timed out waiting for result from server|could not be run due to client timing out/;
 
 let tools: string;
 let image: string;
@@ -59,7 +57,8 @@ async function runSuite(cases?: readonly string[]): Promise<Run> {
 
 test("all cases pass except the listed ones, and these fail", { timeout: 1_800_000 }, async () => {
   let { total, failed, report } = await runSuite();
-  for (let again = 0; again < 3 && tooBusy.test(report); again++) ({ total, failed, report } = await runSuite());
+  // On a busy machine the suite ends its own client after 20 s without an answer, and does not count the cases that remain.
+  for (let again = 0; again < 3 && total < allCases; again++) ({ total, failed, report } = await runSuite());
   expect({ total, report: total === allCases ? "" : report }).toEqual({ total: allCases, report: "" });
   const unlisted = failed.filter((name) => !knownFailing.includes(name));
   // Cases about time fail on a machine that is busy with the others: what fails by itself, too, fails.

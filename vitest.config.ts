@@ -27,7 +27,6 @@ const isolated = [
   "enforce/artifacts",
   "enforce/files",
   "policy/prepared-set",
-  "policy/broken-engine",
   "policy/disagreement",
   "http/connection",
 ].map((name) => `test/unit/${name}.test.ts`);

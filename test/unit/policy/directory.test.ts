@@ -1,28 +1,14 @@
 import { execFileSync } from "node:child_process";
 import * as fileSystem from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { loadPolicyTests } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
-import { memoryFileSystem, openFiles, permitAll, writeFiles } from "./harness.ts";
-
-const made: string[] = [];
-
-afterEach(async () => {
-  for (const path of made.splice(0)) await fileSystem.rm(path, { recursive: true });
-});
+import { below, folderOf, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 
 /** A new folder with the files of an open directory under `policies`, and a file beside it. */
-async function folder(): Promise<string> {
-  const root = await fileSystem.mkdtemp(join(tmpdir(), "policies-"));
-  made.push(root);
-  await writeFiles(join(root, "policies"), openFiles);
-  await fileSystem.mkdir(join(root, "outside"));
-  await fileSystem.writeFile(join(root, "outside", "b.cedar"), permitAll.replace("all", "b"));
-  return root;
-}
+const folder = () => folderOf({ ...below("policies", openFiles), "outside/b.cedar": permitAll.replace("all", "b") });
 
 async function problemsIn(root: string): Promise<readonly string[]> {
   const { problems = [] } = await loadPolicyDirectory(join(root, "policies"), fileSystem);

@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { openLivePolicy } from "../../../src/app/live-policy.ts";
 import { askingCedar } from "../../../src/cli/policy/directory.ts";
 import { readConfig } from "../../../src/config/config.ts";
@@ -11,7 +8,7 @@ import { checkBundle } from "../../../src/policy/check/check.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
-import { ask, bundleOf, openFiles, writeFiles } from "./harness.ts";
+import { ask, bundleOf, folderOf, openFiles } from "./harness.ts";
 import { handTimers } from "./timers.ts";
 
 // An evaluator that is wrong: it takes every two texts for equal.
@@ -56,14 +53,10 @@ test("commands that decide ask Cedar as well, print its answer, and fail", async
   });
 });
 
-const directory = mkdtempSync(join(tmpdir(), "disagreement-"));
-afterAll(() => rmSync(directory, { recursive: true }));
-
 test("a service that loads such a set reports and counts it, and decides as Cedar does", async () => {
-  await writeFiles(directory, files);
   const env = {
     SVC_OIDC_ISSUER: "http://localhost",
-    SVC_POLICY_DIR: directory,
+    SVC_POLICY_DIR: await folderOf(files),
     SVC_LEDGER_ORIGIN: "localhost/test",
     SVC_PROOF_OF_POSSESSION: "none",
   };

@@ -1,7 +1,9 @@
 /** Policy directories in memory, questions with defaults, and arbitrary questions. */
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join, posix } from "node:path";
 import fc from "fast-check";
+import { onTestFinished } from "vitest";
 import { type AttributeDeclarations, authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { utf8Text } from "../../../src/base/text-forms.ts";
@@ -10,6 +12,7 @@ import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
 import { identify, type PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import type { PolicyFileSystem, PolicySettings } from "../../../src/policy/load/directory.ts";
+import { fileSystemOf } from "../../../src/policy/load/file-texts.ts";
 import type { Claimed, OnBehalfOf, PolicyAction, PolicyQuery, Registered } from "../../../src/policy/model/decision.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
 import { policyActions } from "../../../src/policy/model/schema.ts";
@@ -19,37 +22,36 @@ export type Files = Readonly<Record<string, string | Uint8Array>>;
 
 /** A file system that has the files under `/policies`, and nothing else. */
 export function memoryFileSystem(files: Files): PolicyFileSystem {
-  const paths = Object.keys(files).map((file) => posix.join("/policies", file));
-  const isFolder = (path: string): boolean => paths.some((file) => file.startsWith(`${path}/`));
-  const fail = (code: string): never => {
-    throw Object.assign(new Error(code), { code });
-  };
-  const missing = () => fail("ENOENT");
+  const contents = new Map(Object.entries(files).map(([name, content]) => [posix.join("/policies", name), content]));
+  const texts = [...contents].map(([path, content]) => [path, typeof content === "string" ? content : ""]);
+  const memory = fileSystemOf(Object.fromEntries(texts));
   return {
-    realpath: async (path) => (isFolder(path) || paths.includes(path) ? path : missing()),
-    readdir: async (path) => {
-      if (paths.includes(path)) return fail("ENOTDIR");
-      const inside = paths.filter((file) => file.startsWith(`${path}/`)).map((file) => file.slice(path.length + 1));
-      return [...new Set(inside.map((file) => file.split("/")[0] as string))];
+    ...memory,
+    async readdir(path) {
+      if (contents.has(path)) throw Object.assign(new Error(), { code: "ENOTDIR" });
+      return memory.readdir(path);
     },
-    stat: async (path) => ({
-      isFile: () => paths.includes(path),
-      isDirectory: () => isFolder(path),
-      size: Buffer.from(files[posix.relative("/policies", path)] ?? "").length,
-    }),
-    readFile: async (path) => {
-      const content = files[posix.relative("/policies", path)] ?? missing();
-      return typeof content === "string" ? Buffer.from(content, "utf8") : content;
+    async readFile(path) {
+      const content = contents.get(path);
+      return content instanceof Uint8Array ? content : memory.readFile(path);
     },
   };
 }
 
-/** Writes the files into a folder of the machine. */
-export async function writeFiles(root: string, files: Files): Promise<void> {
+/** The files, in a folder. */
+export function below(folder: string, files: Files): Files {
+  return Object.fromEntries(Object.entries(files).map(([file, content]) => [`${folder}/${file}`, content]));
+}
+
+/** A new folder of the machine with the files, until the test ends. */
+export async function folderOf(files: Files): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), "policies-"));
+  onTestFinished(() => rm(root, { recursive: true }));
   for (const [file, content] of Object.entries(files)) {
     await mkdir(dirname(join(root, file)), { recursive: true });
     await writeFile(join(root, file), content);
   }
+  return root;
 }
 
 export const permitAll = '@id("all") permit (principal, action, resource);';

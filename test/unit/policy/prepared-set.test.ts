@@ -1,5 +1,6 @@
 import * as cedar from "@cedar-policy/cedar-wasm/nodejs";
 import { beforeEach, expect, test, vi } from "vitest";
+import { differenceOn } from "../../../src/policy/check/differential-run.ts";
 import { cedarRequestBuilder } from "../../../src/policy/evaluate/cedar-request.ts";
 import { PreparedSet } from "../../../src/policy/evaluate/prepared-set.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
@@ -37,4 +38,18 @@ test("a released set answers nothing, and leaves another with its text alone", (
 
 test("policies that do not parse are not treated as empty", () => {
   expect(() => new PreparedSet(["permit"])).toThrow(TypeError);
+});
+
+// The last: the engine answers nothing after it. The check refuses such policies, so that none comes near it.
+test("an engine that fails denies, and reports the failure", () => {
+  expect(new PreparedSet([permitAll]).evaluate(request).outcome).toBe("allow");
+  const clauses = Array.from({ length: 500 }, () => `when { action == Action::"protect" }`).join("\n");
+  const text = `permit (principal, action, resource) ${clauses};`;
+  const deep = new PreparedSet([text]);
+  expect(() => deep.diagnose(request)).toThrow(expect.objectContaining({ name: "RuntimeError" }));
+  expect(deep.evaluate(request).outcome).toBe("error");
+  // A set that Cedar was not asked about is not one that agrees with it.
+  const compared = () =>
+    differenceOn([[0, { text } as never]], undefined as never, undefined as never, [request as never]);
+  expect(compared).toThrow(expect.objectContaining({ name: "RuntimeError" }));
 });

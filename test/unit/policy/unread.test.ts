@@ -1,18 +1,11 @@
 /** Nothing in a policy directory is silently left out: every entry is read, listed, or refused. */
 import * as fileSystem from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
-import { type Files, memoryFileSystem, openFiles, permitAll, problemsOf, writeFiles } from "./harness.ts";
-
-const made: string[] = [];
-
-afterEach(async () => {
-  for (const path of made.splice(0)) await fileSystem.rm(path, { recursive: true });
-});
+import { below, type Files, folderOf, memoryFileSystem, openFiles, permitAll, problemsOf } from "./harness.ts";
 
 const forbidAll = permitAll.replace("permit", "forbid");
 const asSets = "a set holds *.cedar files, in lowercase";
@@ -58,13 +51,14 @@ const harmless: Files = {
   "LICENSE-APACHE.txt": "",
   "default/readme.de.md": "",
   "tests/CODEOWNERS": "",
+  "tests/a.yaml": "[]",
   ".gitignore": "",
   ".git/config": "",
   "default/.deny.cedar.swp": "",
   "lost+found/x": "",
 };
 
-test("harmless files are listed, and no decision depends on them", async () => {
+test("harmless files are listed, and no decision depends on them or on expected decisions", async () => {
   const files = memoryFileSystem({ ...openFiles, ...harmless });
   expect((await loadPolicyDirectory("/policies", files)).ignored).toEqual([
     ...[".git", ".gitignore", "LICENSE-APACHE.txt", "README.md", "default/.deny.cedar.swp", "default/readme.de.md"],
@@ -76,10 +70,8 @@ test("harmless files are listed, and no decision depends on them", async () => {
 });
 
 test("mounts of orchestrators are read through their links, and their own folders are listed", async () => {
-  const root = await fileSystem.mkdtemp(join(tmpdir(), "mounted-"));
-  made.push(root);
   const version = "..2026_01_31_12_00_00.123456789";
-  await writeFiles(join(root, version), openFiles);
+  const root = await folderOf(below(version, openFiles));
   await fileSystem.symlink(version, join(root, "..data"));
   for (const name of ["manifest.yaml", "platform", "default"]) {
     await fileSystem.symlink(join("..data", name), join(root, name));
@@ -91,9 +83,7 @@ test("mounts of orchestrators are read through their links, and their own folder
 });
 
 test("a dangling link is refused like a file", async () => {
-  const root = await fileSystem.mkdtemp(join(tmpdir(), "dangling-"));
-  made.push(root);
-  await writeFiles(root, openFiles);
+  const root = await folderOf(openFiles);
   await fileSystem.symlink("gone", join(root, "default", "more"));
   expect((await loadPolicyDirectory(root, fileSystem)).problems).toMatchObject([{ file: "default/more" }]);
 });

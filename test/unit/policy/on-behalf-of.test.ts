@@ -3,11 +3,10 @@ import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
-import { compareBundles } from "../../../src/policy/diff/compare.ts";
 import { programOf } from "../../../src/policy/evaluate/program.ts";
 import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { draws } from "../../harness/draws.ts";
-import { ask, bundleOf, engineOf, openFiles } from "./harness.ts";
+import { ask, engineOf, openFiles } from "./harness.ts";
 
 const alice: OnBehalfOf = {
   type: "user",
@@ -21,7 +20,6 @@ function askFor(subject: OnBehalfOf = alice): PolicyQuery {
 }
 
 const forAlice = 'context has on_behalf_of && context.on_behalf_of.id == "alice"';
-const admin = 'principal.principal_id == "writer"';
 
 function permit(id: string, condition: string): string {
   return `@id("${id}") permit (principal, action, resource) when { ${condition} };\n`;
@@ -189,17 +187,4 @@ test("an explanation says why a permit for callers does not permit another subje
   });
   expect(engine.explain(ask("access")).layers[1]?.policies[0]).toMatchObject({ decided: true, unmet: [] });
   engine.release();
-});
-
-test("a difference for another subject is found, with an example", async () => {
-  const before = { ...openFiles, "platform/b.cedar": permit("b", forAlice) };
-  const after = { ...before, "default/b.cedar": permit("b", `${forAlice} && ${admin}`) };
-  const { ways: changes } = compareBundles(await bundleOf(before), await bundleOf(after));
-  const allows = changes.filter(({ kind }) => kind === "allows");
-  expect(allows).toMatchObject([{ example: { on_behalf_of: { id: "alice" } } }]);
-  expect(compareBundles(await bundleOf(before), await bundleOf(before)).ways).toEqual([]);
-  // A permit that cannot count changes nothing for anybody else.
-  const harmless = { ...before, "default/c.cedar": permit("c", admin) };
-  const { ways: none } = compareBundles(await bundleOf(before), await bundleOf(harmless));
-  expect(none.filter(({ kind }) => kind === "allows")).toEqual([]);
 });

@@ -1,13 +1,11 @@
 /** Everything that the pages about policies show: files are built, expected decisions hold, commands say what is shown. */
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../../src/cli/run.ts";
+import { cpSync, existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
 import { runPolicyTests } from "../../../src/policy/engine/policy-tests.ts";
 import { listNames, scalarNames } from "../../../src/policy/guidance/annotations.ts";
 import { loadPolicyTests } from "../../../src/policy/load/directory.ts";
-import { captureTerminal } from "../cli/terminal.ts";
+import { directory, eachInDirectory, fileOf, run } from "../cli/surroundings.ts";
 import { filesOf, parseDocument, readCookbook, readPage, type Snippet } from "./document.ts";
 import { engineOf, memoryFileSystem } from "./harness.ts";
 
@@ -40,28 +38,17 @@ const walks = [
 ].map((page) => ({ page, steps: parseDocument(readPage(`${page}.md`)).flatMap(({ snippets }) => snippets) }));
 
 describe("step by step", () => {
-  let root: string;
-  beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), "tutorial-"));
-    for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  });
-  afterEach(() => {
-    vi.unstubAllEnvs();
-    rmSync(root, { recursive: true });
-  });
+  eachInDirectory();
 
   test.each(walks)("$page", async ({ steps }) => {
-    const directory = join(root, "policies");
     let commands = 0;
     for (const step of steps) {
       if (step.kind === "file") {
-        const file = step.path.startsWith("changed/")
-          ? join(changedCopy(root), "..", step.path)
-          : join(directory, step.path);
-        mkdirSync(dirname(file), { recursive: true });
-        writeFileSync(file, step.text);
+        const isChanged = step.path.startsWith("changed/");
+        if (isChanged) copyOnce();
+        fileOf(isChanged ? step.path : `policies/${step.path}`, step.text, 0o644);
       } else if (step.kind === "console") {
-        await runStep(step, directory);
+        await runStep(step);
         commands++;
       }
     }
@@ -70,22 +57,19 @@ describe("step by step", () => {
 });
 
 /** A copy of the directory, which the page changes to compare the two. */
-function changedCopy(root: string): string {
-  const copy = join(root, "changed");
-  if (!existsSync(copy)) cpSync(join(root, "policies"), copy, { recursive: true });
-  return copy;
+function copyOnce(): void {
+  const copy = join(directory, "changed");
+  if (!existsSync(copy)) cpSync(join(directory, "policies"), copy, { recursive: true });
 }
 
-async function runStep(step: Extract<Snippet, { kind: "console" }>, directory: string): Promise<void> {
+async function runStep(step: Extract<Snippet, { kind: "console" }>): Promise<void> {
   expect(step.command).toMatch(/^npm run cli -- policy (check|test|explain|schema|diff) policies\b/);
   const words = step.command.replace("npm run cli -- ", "").split(" ");
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(
-    words.map((word) => (["policies", "changed"].includes(word) ? join(directory, "..", word) : word)),
-    terminal,
+  const written = await run(
+    ...words.map((word) => (["policies", "changed"].includes(word) ? join(directory, word) : word)),
   );
   expect(written.code, step.command).toBe(step.fails ? 1 : 0);
-  const said = (written.out + written.err).replaceAll(directory, "policies").trimEnd();
+  const said = (written.out + written.err).replaceAll(join(directory, "policies"), "policies").trimEnd();
   expect(said).toMatch(patternOf(step.output.join("\n")));
 }
 
@@ -118,27 +102,6 @@ test.each([
   const { results } = runPolicyTests(engine, tests);
   engine.release();
   expect(results.map(({ differences }) => differences)).toEqual([[]]);
-});
-
-test("commands that are shown and not run exist, with their options", async () => {
-  const pages = ["how-to/roll-out-policies", "how-to/explain-a-refusal"].map((page) => readPage(`${page}.md`));
-  const lines = pages.flatMap((page) =>
-    [...page.matchAll(/^ *```text\n([\s\S]*?)^ *```$/gm)].flatMap(([, text]) => (text ?? "").trim().split("\n")),
-  );
-  const shown = lines.filter((line) => line.startsWith("npm run cli -- policy "));
-  expect(shown).toHaveLength(3);
-  const [build = "", ...others] = lines.filter((line) => !shown.includes(line));
-  expect(others).toEqual([]);
-  const [, prover = ""] = /^cargo install --locked --path (\S+)$/.exec(build) ?? [];
-  expect(existsSync(join(import.meta.dirname, "../../..", prover, "Cargo.toml")), build).toBe(true);
-  for (const text of shown) {
-    const [, command = "", options = ""] = /^npm run cli -- policy (\w+) (.*)$/.exec(text) ?? [];
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["policy", command, "--help"], terminal);
-    expect(written.code, text).toBe(0);
-    for (const option of options.split(" ").filter((word) => word.startsWith("--")))
-      expect(written.out, text).toContain(option);
-  }
 });
 
 test("the reference lists every annotation", () => {

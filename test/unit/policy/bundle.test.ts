@@ -56,15 +56,6 @@ test("everything that decides is in the revision", async () => {
   expect(new Set(revisions).size).toBe(revisions.length);
 });
 
-test("expected decisions and harmless files are not in the revision", async () => {
-  const more = {
-    "tests/a.yaml": "[]",
-    "default/README.md": "x",
-    "default/.b.cedar": "x",
-  };
-  expect(await revisionOf({ ...openFiles, ...more })).toBe(await revisionOf(openFiles));
-});
-
 test("the engine of kept content decides the same; other content is refused", async () => {
   const isSecret = "context.claimed.label_set has max_rank && principal.clearance < context.claimed.label_set.max_rank";
   const forbid = `@id("b") forbid (principal, action, resource) when { ${isSecret} };`;
@@ -125,20 +116,4 @@ test("a tenant without a set is denied, and no spelling or object member stands 
   for (const other of ["Tenant-A", "constructor", "default", "*"]) {
     expect(decide(other), other).toMatchObject({ allow: false, reasons: ["platform/no-policy-set"], inputs: [] });
   }
-});
-
-test("engines do not affect each other, and a released one denies", async () => {
-  const [open, closed] = [
-    await engineOf(openFiles),
-    await engineOf({ ...openFiles, "default/b.cedar": '@id("b") forbid (principal, action, resource);' }),
-  ];
-  expect([open.decide(ask("protect")).allow, closed.decide(ask("protect")).allow]).toEqual([true, false]);
-  closed.release();
-  closed.release();
-  const next = await engineOf(openFiles); // takes over the names of the released one
-  expect(next.decide(ask("protect")).allow).toBe(true);
-  expect(closed.decide(ask("protect"))).toMatchObject({
-    allow: false,
-    reasons: ["platform/evaluation-error", "tenant/evaluation-error"],
-  });
 });

@@ -15,35 +15,6 @@ test("random policies answer random requests as Cedar does, errors included", ()
 const rule = (effect: string, id: string, condition: string) =>
   `@id("${id}") ${effect} (principal, action, resource) when { ${condition} };`;
 
-test("an engine with earlier questions answers as a new one", async () => {
-  const files = {
-    ...openFiles,
-    "default/own.cedar": [
-      '@id("purposeful") @obligation("mark; why = claimed.purpose")',
-      "permit (principal, action, resource) when { context.claimed has purpose };",
-      rule(
-        "forbid",
-        "failing",
-        "context.claimed has content_size_bytes && 9223372036854775807 + context.claimed.content_size_bytes > 0",
-      ),
-    ].join("\n"),
-  };
-  const asked = await engineOf(files, {}, { cachedDecisions: 0 });
-  for (const claimed of [
-    {},
-    { purpose: "audit" },
-    { purpose: "sales" },
-    { content_size_bytes: 1 },
-    { purpose: "audit" },
-  ]) {
-    const fresh = await engineOf(files, {}, { cachedDecisions: 0 });
-    const question = { ...ask("protect", claimed), understoodObligations: ["mark"] };
-    expect(asked.decide(question)).toEqual(fresh.decide(question));
-    fresh.release();
-  }
-  asked.release();
-});
-
 test("values that share a number in the index are distinguished", async () => {
   // FNV-1a of both texts is the same in 32 bits.
   const values = ["costarring", "liquid"];

@@ -40,13 +40,6 @@ test("the pattern with the most literal characters wins, in any place; of equals
   expect(keyReferenceLookup(equals)(tenant, "kms")).toMatchObject({ origin: "first" });
 });
 
-test("the rule's tenants may use the reference, others may not", () => {
-  const lookUp = keyReferenceLookup([rule("kms://b/*", { tenants: ["tenant-b" as TenantId] }), rule("kms://*")]);
-  expect(lookUp(tenant, "kms://b/1")).toBe("another_tenant");
-  expect(lookUp("tenant-b" as TenantId, "kms://b/1")).toMatchObject({ origin: "kms://b/*" });
-  expect(lookUp("Tenant-B" as TenantId, "kms://b/1")).toBe("another_tenant");
-});
-
 test("a hostile pattern and reference are answered at once", () => {
   const lookUp = keyReferenceLookup([rule(`${"a*".repeat(64)}b`)]);
   const started = performance.now();

@@ -118,13 +118,6 @@ test("the refusal ends when the directory equals the current one again, or is va
   expect(allows()).toBe(false);
 });
 
-test("a missing directory is refused", async () => {
-  files = {};
-  await reloader.reload();
-  expect(allows()).toBe(true);
-  expect(reloader.status.problems?.map(describeProblem)).toEqual([".: the policy directory cannot be read (ENOENT)"]);
-});
-
 test.each(["keep", "check"] as const)("if it cannot %s, nothing changes, and it is retried", async (step) => {
   faults[step] = new Error("not now");
   files = closed;

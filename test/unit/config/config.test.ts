@@ -1,25 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readConfig } from "../../../src/config/config.ts";
-import { read } from "../../../src/config/schema.ts";
-import { settings } from "../../../src/config/settings.ts";
 import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
-
-describe("defaults", () => {
-  test("pass their own parsers, and every row has help", () => {
-    for (const setting of Object.values(settings)) {
-      expect(setting.help, setting.name).not.toBe("");
-      if (setting.default === undefined) expect(setting.absent, setting.name).toBeTypeOf("string");
-      else expect(read<unknown>(setting.schema, setting.default), setting.name).not.toHaveProperty("problem");
-    }
-  });
-
-  test("the configuration is frozen to its leaves", () => {
-    const config = configOf();
-    expect(Object.isFrozen(config)).toBe(true);
-    expect(Object.isFrozen(config.routeScopes.evidence)).toBe(true);
-    expect(Object.isFrozen(config.keyReferences[0])).toBe(true);
-  });
-});
 
 describe("values", () => {
   test.each([

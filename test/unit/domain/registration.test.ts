@@ -44,24 +44,16 @@ test.each([
   ["denied", { allow: false }, {}, /denied/],
   ["mismatch", {}, { resource: { kind: "other" } }, /another principal, resource/],
   ["unknown", {}, { decision_id: "none" }, /no decision that is known/],
+  ["erased", {}, {}, /^decision_id names a record that was erased$/],
 ])("a citation that is %s is recorded and not accepted", async (result, policy, change, warning) => {
   const { register, decide, engine, ledger } = setUp();
   engine.answer = policy;
   const { decisionId } = await decide();
+  if (result === "erased") ledger.stored.set(`${identity().caller.tenantId} ${decisionId}`, "erased");
   const answer = await register({ decision_id: decisionId, ...change });
   expect(answer.registration).toMatchObject({ accepted: false, catalogActions: [], evidenceExpected: ["deny"] });
   expect(answer.warnings).toEqual([expect.stringMatching(warning)]);
   expect(ledger.records[1]).toMatchObject({ kind: "registration", outcome: { accepted: false, citation: result } });
-});
-
-test("an erased decision cannot be cited, and is distinguished from an unknown one", async () => {
-  const { register, decide, ledger } = setUp();
-  const { decisionId } = await decide();
-  ledger.stored.set(`${identity().caller.tenantId} ${decisionId}`, "erased");
-  const answer = await register({ decision_id: decisionId });
-  expect(answer.registration).toMatchObject({ accepted: false, catalogActions: [], evidenceExpected: ["deny"] });
-  expect(answer.warnings).toEqual(["decision_id names a record that was erased"]);
-  expect(ledger.records[1]?.outcome).toMatchObject({ accepted: false, citation: "erased" });
 });
 
 test("the object's CID is derived, and its bytes are not kept", async () => {

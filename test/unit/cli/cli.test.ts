@@ -24,14 +24,9 @@ function policies(file: string, change: (text: string) => string): string {
 describe("the command line", () => {
   test.each([
     [["--help"], "serve"],
-    [["help"], "migrate"],
     [["serve", "--help"], "--json"],
-    [["migrate", "--help"], "--json"],
     [["policy", "--help"], "test"],
-    [["policy", "check", "--help"], "--json"],
     [["policy", "test", "--help"], "--junit"],
-    [["policy", "explain", "--help"], "--request"],
-    [["policy", "replay", "--help"], "--decision"],
   ])("%j prints help, and exits with 0", async (commandLine, word) => {
     const { out, code } = await run(...commandLine);
     expect(out).toContain(word);

@@ -111,10 +111,6 @@ describe("reports", () => {
           () => sessionRoute({ clients: "none" }),
           /^SVC_SESSION_CLIENTS: is not JSON/,
         ],
-        "a list of clients that is not there": [
-          () => [sessionRoute({}), rmSync(join(directory, "clients.json"))],
-          /^SVC_SESSION_CLIENTS: .*ENOENT/,
-        ],
         "a session key of a kind that is not taken": [
           () => sessionRoute({ key: generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey }),
           /^SVC_SESSION_KEY: .*neither P-256 nor Ed25519/,
@@ -197,11 +193,6 @@ describe("reports", () => {
         "a witness that is down": [
           () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "http://127.0.0.1:1/" })),
           /does not answer: \w+/,
-        ],
-        "a witness whose host has no address": [
-          () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "https://w.invalid/" })),
-          /does not answer: \w+/,
-          /^correct the host name of the witness/,
         ],
       },
       store: {

@@ -34,12 +34,12 @@ async function serve(changes: readonly Change[], policy?: string, name = "alice"
   return records.map(({ recordId }) => recordId);
 }
 
-const keys = async () => (await run("keys", "show", "--tenant", "alice")).out.trim().split("\n");
 const out = (name = "pack") => join(directory, name);
 const makePack = (...options: string[]) => run("ledger", "pack", "--tenant", "alice", "--out", out(), ...options);
 
-async function verify(file = out(), ...vkeys: string[]) {
-  const trusted = (vkeys.length > 0 ? vkeys : await keys()).flatMap((key) => ["--key", key]);
+async function verify(file = out()) {
+  const keys = (await run("keys", "show", "--tenant", "alice")).out.trim().split("\n");
+  const trusted = keys.flatMap((key) => ["--key", key]);
   // Offline: no store is in reach.
   vi.stubEnv("SVC_STORE", "sqlite:/nowhere/at/all.db");
   const ran = await run("ledger", "pack", "verify", file, ...trusted, "--json");
@@ -112,18 +112,10 @@ describe("pack and pack verify", () => {
 
   test.each([
     [
-      ["--cid", "cid-a"],
-      [1, 2, 3],
-    ],
-    [
       ["--principal", "principal-1"],
       [0, 1, 2, 3],
     ],
     [["--from", "2026-01-02T01:00:01+01:00", "--to", "2026-01-02T00:00:02Z"], [2]],
-    [
-      ["--to", "2026-01-03T00:00:00Z"],
-      [0, 1, 2, 3],
-    ],
     [
       ["--last", "9999d"],
       [0, 1, 2, 3],
@@ -200,24 +192,6 @@ describe("pack and pack verify", () => {
     }
   });
 
-  test("verify after a key rotation, under the new key, the old one while both sign, or any of several", async () => {
-    await serve(lineage);
-    const [old] = (await keys()) as [string];
-    await run("keys", "rotate", ...erasing);
-    await serve([() => decision(true)]);
-    const [current] = (await keys()) as [string, string];
-    await makePack("--to", "2026-01-03T00:00:00Z");
-    expect((await verify(out(), current)).report).toMatchObject({ ok: true, others: [{}, { kind: "key_rotation" }] });
-    expect((await verify(out(), old)).code).toBe(0);
-    await run("keys", "rotate", "--finish", "--yes");
-    await serve([() => decision(true)]);
-    rmSync(out());
-    await makePack("--to", "2026-01-03T00:00:00Z");
-    await refused(verify(out(), old), `${out()}: line 1: The note is not signed by the trusted key.\n`);
-    expect((await verify(out(), current, old)).code).toBe(0);
-    expect((await verify(out(), old, current)).report.key_id).toBe(current.split("+")[1]);
-  });
-
   test("contain the leaf and the erasure of an erased record", async () => {
     const [, registered] = await serve(lineage);
     expect(
@@ -256,13 +230,10 @@ describe("pack", () => {
     [["--cid", "a", "--label", "b"], /or one of/],
     [["--cid", ""], /or one of/],
     [["--decision", "b", "--from", "2026-01-02T00:00:00Z"], /^--decision: is of any time/],
-    [["--last", "1w"], /--last: must be a number of minutes/],
     [["--last", "1d", "--from", "2026-01-02T00:00:00Z"], /--last: must not be given with from/],
-    [["--from", "yesterday"], /--from: must be an RFC 3339 time/],
     [["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], /--to: is not after --from/],
     [["--cid", "unknown"], /nothing is found/],
     [["--artifact-digest", "9f86"], /--artifact-digest: must be a digest/, 2],
-    [["--on-behalf-of", "alice"], /--on-behalf-of: must be a type, \/ and an id/, 2],
   ])("%j is refused, and leaves no file", async (options, message, code = 1) => {
     await serve(lineage);
     expect(await makePack(...options)).toMatchObject({ code, err: expect.stringMatching(message) });

@@ -1,10 +1,9 @@
 /** Envelopes where the platform allows everything: what is left is that only what was protected opens. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import fc from "fast-check";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   type EnvelopeBinding,
   encodeHeader,
@@ -13,10 +12,10 @@ import {
 } from "../../../clients/typescript/src/enforce/envelope.ts";
 import { createEnforcer, EnforcementError, localKey } from "../../../clients/typescript/src/enforce/index.ts";
 import { draws } from "../../harness/draws.ts";
+import { folderForFile } from "../../harness/folder.ts";
 import { permissivePlatform } from "../../harness/permissive-platform.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "envelope-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderForFile("envelope");
 
 type JsonKey = { readonly kid: string; readonly k: string };
 interface Vectors {
@@ -139,33 +138,27 @@ describe("one payload that opens to two texts under two content keys", () => {
   });
 });
 
-test("an envelope with any changed byte does not open", async () => {
-  const envelope = Buffer.from(vectors[0]?.envelope ?? "", "base64");
-  for (let at = 0; at < envelope.length; at += draws(7, 1)) {
-    const changed = Buffer.from(envelope);
-    changed[at] = (changed[at] as number) ^ 1;
-    const { error, released } = await open(changed);
-    expect(error, `byte ${at}`).toBeInstanceOf(EnforcementError);
-    expect(released?.length, `byte ${at}`).toBe(0);
-  }
-});
-
-test("a cut envelope, or one with a changed later segment, yields at most the segments before", async () => {
-  const envelope = Buffer.from(vectors[2]?.envelope ?? "", "base64");
-  const plaintext = pattern(vectors[2]?.plaintext_size ?? 0);
+test("an envelope that is cut, or changed in any byte, yields at most the segments before", async () => {
+  const segment = 4_096;
+  const files = [vectors[0], vectors[2]].map((vector) => Buffer.from(vector?.envelope ?? "", "base64"));
   const change = fc.record({
-    at: fc.integer({ min: 0, max: envelope.length - 1 }),
+    envelope: fc.constantFrom(...files),
+    at: fc.nat(),
     mask: fc.integer({ min: 0, max: 255 }),
   });
   await fc.assert(
-    fc.asyncProperty(change, async ({ at, mask }) => {
-      const changed = mask === 0 ? envelope.subarray(0, at) : Buffer.from(envelope);
-      if (mask !== 0) changed[at] = (changed[at] as number) ^ mask;
+    fc.asyncProperty(change, async ({ envelope, at, mask }) => {
+      const place = at % envelope.length;
+      const changed = mask === 0 ? envelope.subarray(0, place) : Buffer.from(envelope);
+      if (mask !== 0) changed[place] = (changed[place] as number) ^ mask;
       const { error, released = Buffer.alloc(0) } = await open(changed);
       expect(error).toMatchObject({ failure: expect.stringMatching(/not_authentic|invalid/) });
-      expect(plaintext.subarray(0, released.length).equals(released)).toBe(true);
+      // The salt and a nonce take 40 bytes of the first segment, and a tag 16 of each.
+      const whole = Math.floor((place - 29 - envelope.readUInt32BE(25)) / segment);
+      expect(released.length).toBeLessThanOrEqual(whole <= 0 ? 0 : whole * (segment - 16) - 40);
+      expect(pattern(released.length).equals(released)).toBe(true);
     }),
-    { numRuns: 100 },
+    { numRuns: draws(150, 1_000) },
   );
 });
 

@@ -19,18 +19,6 @@ test("control and bidirectional characters are shown as JSON escapes; lines and 
   });
 });
 
-test("problems, and the text before them, are escaped too", () => {
-  const { terminal, written } = captureTerminal();
-  print({ problems: [hostile, "b"], text: hostile }, false, terminal);
-  expect(written).toEqual({ out: `${shown}\n`, err: `${shown}\nb\n`, code: 1 });
-});
-
-test("JSON output has the original values", () => {
-  const { terminal, written } = captureTerminal();
-  print({ problems: [hostile], value: { hostile } }, true, terminal);
-  expect(JSON.parse(written.out)).toEqual({ ok: false, hostile, problems: [hostile] });
-});
-
 /** C0 without newline and tab, DEL, C1, and what overrides the direction of text. */
 const controls = [...Array(0xa0).keys(), 0x61c, 0x200e, 0x200f, ...range(0x2028, 0x202f), ...range(0x2066, 0x206a)]
   .filter((code) => code < 0x20 || code >= 0x7f)

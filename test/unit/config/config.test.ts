@@ -127,21 +127,6 @@ describe("names", () => {
   });
 });
 
-test("all problems are reported at once", () => {
-  const problems = problemsOf({
-    SVC_LISTEN: "x",
-    SVC_LOG_LEVEL: "loud",
-    SVC_NONE: "",
-    SVC_OIDC_ISSUER: "http://a.example",
-  });
-  expect(problems.map((problem) => problem.split(":")[0]).sort()).toEqual([
-    "SVC_LISTEN",
-    "SVC_LOG_LEVEL",
-    "SVC_NONE",
-    "SVC_OIDC_ISSUER",
-  ]);
-});
-
 describe("what a command uses", () => {
   test("is the only part that it validates", () => {
     const env = { ...goodEnvironment, SVC_LISTEN: "broken", SVC_POLICY_DIR: undefined, SVC_STORE: "broken" };
@@ -149,16 +134,5 @@ describe("what a command uses", () => {
     expect(policy).toMatchObject({ config: { supportedProfiles: ["tdf", "envelope", "detached_signature"] } });
     const migrate = readConfig(env, undefined, { uses: "migrate", files: filesOf() });
     expect(migrate).toEqual({ problems: ["SVC_STORE: must be sqlite:<path> or postgres://…"] });
-  });
-
-  test("serving requires issuer, policy directory and ledger origin", () => {
-    expect(readConfig({}, undefined, { uses: "serve", files: filesOf() })).toMatchObject({
-      problems: [
-        "SVC_POLICY_DIR: is required",
-        "SVC_LEDGER_ORIGIN: is required",
-        "SVC_OIDC_ISSUER: is required",
-        expect.stringContaining("SVC_PROOF_OF_POSSESSION: is mtls, but"),
-      ],
-    });
   });
 });

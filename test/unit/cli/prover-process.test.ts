@@ -1,10 +1,10 @@
 /** A prover is a foreign program: nothing that it does is taken for a proof but a whole answer. */
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { askProver, type ProverOptions } from "../../../src/cli/policy/prover-process.ts";
 import type { ProverRequest } from "../../../src/policy/diff/statements.ts";
+import { folderForFile } from "../../harness/folder.ts";
 import { listenForHanging } from "../../harness/hanging.ts";
 import { type ProverBehaviour, standInProver } from "../../harness/prover.ts";
 
@@ -90,13 +90,8 @@ test.each(missing)("a prover is missing that %s", async (_name, behaviour, why) 
 });
 
 describe("a program that cannot be started is reported", () => {
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "prover-"));
-    writeFileSync(join(folder, "text"), "text");
-    chmodSync(join(folder, "text"), 0o600);
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const folder = folderForFile("prover");
+  writeFileSync(join(folder, "text"), "text", { mode: 0o600 });
 
   test.each([
     ["that is not there", "nowhere", "ENOENT"],

@@ -1,18 +1,17 @@
 /** Files that exist completely or not at all, many at a time in one folder. */
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { createFile, syncDirectory } from "../../../clients/typescript/src/enforce/files.ts";
+import { folderForFile } from "../../harness/folder.ts";
 
 vi.mock("node:fs/promises", async (original) => {
   const real = await original<typeof import("node:fs/promises")>();
   return { ...real, open: vi.fn(real.open) };
 });
 
-const folder = mkdtempSync(join(tmpdir(), "files-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderForFile("files");
 
 /** Syncs of the folder, and the files that were there when each began. */
 let syncs: string[][] = [];

@@ -1,12 +1,11 @@
 /** Ranges of sealed artifacts and sealed streams: what is read, what is proven, and what a reader who leaves stops. */
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   bytesSource,
   createEnforcer,
@@ -18,10 +17,10 @@ import {
   type RandomAccess,
 } from "../../../clients/typescript/src/enforce/index.ts";
 import { PlatformError } from "../../../clients/typescript/src/index.ts";
+import { folderForFile } from "../../harness/folder.ts";
 import { failureOf, type PermissivePlatform, permissivePlatform } from "../../harness/permissive-platform.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "ranges-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderForFile("ranges");
 const resource = { kind: "test", id: "one" };
 let platform: PermissivePlatform;
 let keys: Parameters<typeof createEnforcer>[0]["keys"];

@@ -1,19 +1,17 @@
 /** Sealed objects in a bucket: what the bucket gets, and that nothing is there unless all was recorded. */
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import fc from "fast-check";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createEnforcer, localKey, type Outcome } from "../../../clients/typescript/src/enforce/index.ts";
 import { type ObjectStore, sealedBucket } from "../../../clients/typescript/src/enforce/s3.ts";
 import { stripLocator } from "../../../src/domain/registration.ts";
+import { folderForFile } from "../../harness/folder.ts";
 import { permissivePlatform } from "../../harness/permissive-platform.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "s3-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderForFile("s3");
 const resource = { kind: "test" };
 
 /** A bucket in memory, and an enforcer in front of it. */

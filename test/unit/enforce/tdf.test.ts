@@ -1,12 +1,11 @@
 /** Profile `tdf` where the platform allows everything: what is written, and that only what was protected is released. */
 import { createHash, createHmac, randomBytes } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { crc32 } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import {
   createEnforcer,
   createPublicKeyFile,
@@ -16,10 +15,10 @@ import {
   localTdfKey,
   type TdfKey,
 } from "../../../clients/typescript/src/enforce/index.ts";
+import { folderForFile } from "../../harness/folder.ts";
 import { failureOf, permissivePlatform } from "../../harness/permissive-platform.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "tdf-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderForFile("tdf");
 const at = (name: string) => join(folder, name);
 const platform = permissivePlatform();
 const enforcerWith = (...keys: TdfKey[]) =>

@@ -1,13 +1,11 @@
 /** Commands that destroy something, or do what cannot be undone: none does so without an explicit option. */
-import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import { commandsOf, runCommandLine } from "../../../src/cli/run.ts";
 import { manualClock, storeIn } from "../../contract/ledger-records.ts";
-import { directory, eachWithStore, erasing, refused, removeDatabase, run, served } from "./surroundings.ts";
+import { directory, eachWithStore, erasing, hashes, refused, removeDatabase, run, served } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const statement = erasing.slice(0, -1);
@@ -119,15 +117,6 @@ const cases: Readonly<Record<string, () => Promise<readonly string[]>>> = {
 async function addClient(): Promise<readonly string[]> {
   await run("clients", "add", "--tenant", "t", "--client", "c", "--scopes", "a");
   return statement;
-}
-
-/** Hashes of all files that have anything in them; an index of a log of writes says nothing. */
-function hashes(): unknown {
-  const files = readdirSync(directory).filter((name) => !name.endsWith("-shm"));
-  return files.flatMap((name) => {
-    const bytes = readFileSync(join(directory, name));
-    return bytes.length === 0 ? [] : [[name, createHash("sha256").update(bytes).digest("hex")]];
-  });
 }
 
 describe.each(Object.entries(cases))("%s", (name, prepare) => {

@@ -1,10 +1,19 @@
 /** Commands that read change nothing, in whatever state they find the store; what came back is erased by a step of its own. */
-import { createHash } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { storeIn } from "../../contract/ledger-records.ts";
-import { directory, eachWithStore, erasing, execute, refused, removeDatabase, run, served } from "./surroundings.ts";
+import {
+  directory,
+  eachWithStore,
+  erasing,
+  execute,
+  hashes,
+  refused,
+  removeDatabase,
+  run,
+  served,
+} from "./surroundings.ts";
 
 eachWithStore();
 
@@ -13,17 +22,6 @@ const serve = (count: number) => served(Array<string>(count).fill("alice"));
 
 const inAnchor = (sql: string) => execute(sql, storeIn(directory).anchorPath);
 const noted = (recordId: string) => inAnchor(`INSERT INTO erased_records VALUES ('alice', '${recordId}')`);
-
-/** Hashes of everything that a store consists of; an empty log of writes is as good as none. */
-function hashes(): Readonly<Record<string, string>> {
-  const { path, anchorPath, keyPath } = storeIn(directory);
-  const files = [path, anchorPath].flatMap((file) => [file, `${file}-wal`, `${file}-journal`]);
-  const present = [...files, keyPath].flatMap((file) => {
-    const bytes = existsSync(file) ? readFileSync(file) : Buffer.of();
-    return bytes.length === 0 ? [] : [[file, createHash("sha256").update(bytes).digest("hex")] as const];
-  });
-  return Object.fromEntries(present);
-}
 
 /** Every command that only reads, with a record's id. Those that write files write them into a new directory. */
 const reads = (id: string): readonly (readonly string[])[] => {

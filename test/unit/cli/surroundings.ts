@@ -1,5 +1,6 @@
 /** What commands find around them: a directory of the test's own, and an environment without the machine's settings. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -102,6 +103,14 @@ export function execute(sql: string, path = storeIn(directory).path): Record<str
 /** Removes a database with all of its files. */
 export function removeDatabase(path: string): void {
   for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+}
+
+/** Hashes of all files that have anything in them; an index of a log of writes says nothing. */
+export function hashes(): Readonly<Record<string, string>> {
+  const files = readdirSync(directory, { withFileTypes: true }).filter((entry) => entry.isFile());
+  const contents = files.map(({ name }) => [name, readFileSync(join(directory, name))] as const);
+  const told = contents.filter(([name, bytes]) => bytes.length > 0 && !name.endsWith("-shm"));
+  return Object.fromEntries(told.map(([name, bytes]) => [name, createHash("sha256").update(bytes).digest("hex")]));
 }
 
 /** Writes a file of the directory, its owner's alone unless said otherwise, and gives its path. */

@@ -159,9 +159,6 @@ describe("ledger", () => {
     const file = content === undefined ? join(directory, "none") : fileOf("receipt.json", content);
     const key = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
     await refused(run("ledger", "receipt", "verify", file, "--key", key), message);
-    expect((await run("ledger", "receipt", "verify", file, "--key", "x")).err).toContain(
-      "--key: is not a verifier key",
-    );
     expect((await run("ledger", "receipt", "verify", file)).err).toContain("--key");
   });
 });

@@ -26,8 +26,8 @@ function calculate(old: string, next: string): void {
 }
 const size = "context.claimed.content_size_bytes";
 
-const run = (...options: string[]) =>
-  runCommand("policy", "diff", join(directory, "old"), join(directory, "new"), ...options);
+const diff = () => ["policy", "diff", join(directory, "old"), join(directory, "new")];
+const run = (...options: string[]) => runCommand(...diff(), ...options);
 
 function prove(behaviour: ProverBehaviour, ...options: string[]) {
   process.env.PROVER = JSON.stringify(behaviour);
@@ -165,16 +165,8 @@ test("options of a proof need --prove", async () => {
 test.each(["SIGINT", "SIGTERM"] as const)("%s ends the prover and the solver with the command", async (signal) => {
   calculate(`${size} + 1 > 9`, `${size} > 8`);
   const hanging = await listenForHanging(2);
-  const options = [
-    "policy",
-    "diff",
-    join(directory, "old"),
-    join(directory, "new"),
-    "--prove",
-    "--prover",
-    standInProver,
-  ];
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../../src/cli/cli.ts"), ...options], {
+  const program = join(import.meta.dirname, "../../../src/cli/cli.ts");
+  const child = spawn(process.execPath, [program, ...diff(), "--prove", "--prover", standInProver], {
     stdio: "ignore",
     env: { ...process.env, PROVER: JSON.stringify({ head, hangsAt: hanging.port }) },
   });

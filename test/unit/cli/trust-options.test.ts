@@ -24,11 +24,11 @@ function witness(number: number, name = `witness.example/w${number}`) {
   const { publicKey, privateKey } = signingKeyOf(new Uint8Array(32).fill(number));
   const keyId = keyIdOf(name, publicKey, cosignatureType);
   const cosign =
-    ({ seconds = nowSeconds, flip = 0 } = {}): Cosign =>
+    (flip = 0): Cosign =>
     (note) => {
       const time = Buffer.alloc(8);
-      time.writeBigUInt64BE(BigInt(seconds));
-      const signature = sign(null, Buffer.from(cosignedText(parseNote(note).text, seconds)), privateKey);
+      time.writeBigUInt64BE(BigInt(nowSeconds));
+      const signature = sign(null, Buffer.from(cosignedText(parseNote(note).text, nowSeconds)), privateKey);
       signature[0] = (signature[0] ?? 0) ^ flip;
       return note + formatSignature({ name, keyId, signature: Buffer.concat([time, signature]) });
     };
@@ -86,17 +86,15 @@ describe.each(Object.entries(commands))("%s verify", (_, verify) => {
       ["--witness", first.vkey],
       /cosigned by 0 of the 1 witnesses that are trusted/,
     ],
-    ["of another witness", second.cosign(), ["--witness", first.vkey], /cosigned by 0 of the 1/],
     ["of another key of this name", witness(3, "witness.example/w1").cosign(), ["--witness", first.vkey], /by 0 of/],
     ["that are too few", first.cosign(), both, /by 1 of the 2 witnesses that are trusted, not by 2/],
-    ["that do not verify", first.cosign({ flip: 1 }), ["--witness", first.vkey], /w1: the cosignature does not verify/],
+    ["that do not verify", first.cosign(1), ["--witness", first.vkey], /w1: the cosignature does not verify/],
     [
       "of which one does not verify, though the others are enough",
-      (note) => second.cosign({ flip: 1 })(first.cosign()(note)),
+      (note) => second.cosign(1)(first.cosign()(note)),
       [...both, "--quorum", "1"],
       /w2: the cosignature does not verify/,
     ],
-    ["of a time to come", first.cosign({ seconds: nowSeconds + 999 }), ["--witness", first.vkey], /in the future/],
   ])("refuses cosignatures %s", async (__, cosign, options, problem) => {
     expect(await verify(cosign, ...options)).toMatchObject({ code: 1, out: expect.stringMatching(problem) });
   });

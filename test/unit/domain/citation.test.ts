@@ -19,96 +19,73 @@ interface Decision {
   readonly ageMs?: number;
 }
 
-interface Case {
-  readonly name: string;
-  readonly result: CitationResult;
-  readonly decision?: Decision;
-  readonly citing?: Partial<Citing>;
-}
-
 const day = 86_400_000;
 
-const cases: readonly Case[] = [
-  { name: "the same in everything", result: "matched" },
-  { name: "exactly as old as may be", result: "matched", decision: { ageMs: day } },
-  { name: "older", result: "expired", decision: { ageMs: day + 1 } },
-  { name: "recorded by a clock that is ahead", result: "matched", decision: { ageMs: -60_000 } },
-  { name: "a denial", result: "denied", decision: { allow: false } },
-  { name: "an old denial", result: "denied", decision: { allow: false, ageMs: 2 * day } },
-  { name: "another principal's", result: "mismatch", decision: { principal: "other" } },
-  { name: "another principal's denial", result: "mismatch", decision: { principal: "other", allow: false } },
-  { name: "another tenant's", result: "unknown", decision: { tenant: "tenant-b" } },
-  { name: "an event", result: "unknown", decision: { kind: "evidence" } },
-  { name: "a registration", result: "unknown", decision: { kind: "registration" } },
-  { name: "another resource id", result: "mismatch", decision: { resource: { kind: "customer-record", id: "x" } } },
-  { name: "no resource id", result: "mismatch", decision: { resource: { kind: "customer-record" } } },
-  { name: "another resource kind", result: "mismatch", decision: { resource: { kind: "x", id: "cust-8841" } } },
-  { name: "another operation", result: "mismatch", decision: { operation: "access" } },
-  { name: "another profile", result: "mismatch", decision: { profile: "envelope" } },
-  {
-    name: "no profile named by the event",
-    result: "matched",
-    decision: { profile: "envelope" },
-    citing: { operation: "protect" },
-  },
-  {
-    name: "no profile told by policy-resolve",
-    result: "matched",
-    decision: { route: "policy-resolve", profile: "envelope" },
-  },
-  { name: "wrap for protect", result: "matched", decision: { route: "key-access-plan", operation: "wrap" } },
-  { name: "unwrap for protect", result: "mismatch", decision: { route: "key-access-plan", operation: "unwrap" } },
-  {
-    name: "unwrap for access",
-    result: "matched",
-    decision: { route: "key-access-plan", operation: "unwrap" },
-    citing: { operation: "access", artifact_profile: "tdf" },
-  },
-  {
-    name: "key rewrap for rewrap",
-    result: "matched",
-    decision: { route: "key-access-plan", operation: "rewrap" },
-    citing: { operation: "rewrap", artifact_profile: "tdf" },
-  },
-  {
-    name: "an enforcement point's question about itself, whatever profile was decided",
-    result: "matched",
-    decision: { route: "evaluation", operation: "wrap", profile: "envelope" },
-  },
-  {
-    name: "an enforcement point's rewrap of a key",
-    result: "matched",
-    decision: { route: "evaluation", operation: "rewrapKey" },
-    citing: { operation: "rewrap" },
-  },
-  {
-    name: "what an enforcement point asked for somebody else",
-    result: "mismatch",
-    decision: { route: "evaluation", onBehalfOf: { type: "user", id: "alice" } },
-  },
-  {
-    name: "what was denied to somebody else",
-    result: "mismatch",
-    decision: { route: "evaluation", allow: false, onBehalfOf: { type: "user", id: "alice" } },
-    citing: { operation: "deny" },
-  },
-  { name: "deny of a permit", result: "mismatch", citing: { operation: "deny" } },
-  { name: "deny of a denial", result: "matched", decision: { allow: false }, citing: { operation: "deny" } },
-  {
-    name: "deny of a denied unwrap",
-    result: "matched",
-    decision: { allow: false, route: "key-access-plan", operation: "unwrap" },
-    citing: { operation: "deny" },
-  },
-  {
-    name: "deny of an old denial",
-    result: "expired",
-    decision: { allow: false, ageMs: 2 * day },
-    citing: { operation: "deny" },
-  },
-];
-
-test.each(cases)("$name: $result", async ({ result, decision = {}, citing }) => {
+test.each<[string, CitationResult, Decision?, Partial<Citing>?]>([
+  ["the same in everything", "matched"],
+  ["exactly as old as may be", "matched", { ageMs: day }],
+  ["older", "expired", { ageMs: day + 1 }],
+  ["recorded by a clock that is ahead", "matched", { ageMs: -60_000 }],
+  ["a denial", "denied", { allow: false }],
+  ["an old denial", "denied", { allow: false, ageMs: 2 * day }],
+  ["another principal's", "mismatch", { principal: "other" }],
+  ["another principal's denial", "mismatch", { principal: "other", allow: false }],
+  ["another tenant's", "unknown", { tenant: "tenant-b" }],
+  ["an event", "unknown", { kind: "evidence" }],
+  ["a registration", "unknown", { kind: "registration" }],
+  ["another resource id", "mismatch", { resource: { kind: "customer-record", id: "x" } }],
+  ["no resource id", "mismatch", { resource: { kind: "customer-record" } }],
+  ["another resource kind", "mismatch", { resource: { kind: "x", id: "cust-8841" } }],
+  ["another operation", "mismatch", { operation: "access" }],
+  ["another profile", "mismatch", { profile: "envelope" }],
+  ["no profile named by the event", "matched", { profile: "envelope" }, { operation: "protect" }],
+  ["no profile told by policy-resolve", "matched", { route: "policy-resolve", profile: "envelope" }],
+  ["wrap for protect", "matched", { route: "key-access-plan", operation: "wrap" }],
+  ["unwrap for protect", "mismatch", { route: "key-access-plan", operation: "unwrap" }],
+  [
+    "unwrap for access",
+    "matched",
+    { route: "key-access-plan", operation: "unwrap" },
+    { operation: "access", artifact_profile: "tdf" },
+  ],
+  [
+    "key rewrap for rewrap",
+    "matched",
+    { route: "key-access-plan", operation: "rewrap" },
+    { operation: "rewrap", artifact_profile: "tdf" },
+  ],
+  [
+    "an enforcement point's question about itself, whatever profile was decided",
+    "matched",
+    { route: "evaluation", operation: "wrap", profile: "envelope" },
+  ],
+  [
+    "an enforcement point's rewrap of a key",
+    "matched",
+    { route: "evaluation", operation: "rewrapKey" },
+    { operation: "rewrap" },
+  ],
+  [
+    "what an enforcement point asked for another subject",
+    "mismatch",
+    { route: "evaluation", onBehalfOf: { type: "user", id: "alice" } },
+  ],
+  [
+    "what was denied to another subject",
+    "mismatch",
+    { route: "evaluation", allow: false, onBehalfOf: { type: "user", id: "alice" } },
+    { operation: "deny" },
+  ],
+  ["deny of a permit", "mismatch", {}, { operation: "deny" }],
+  ["deny of a denial", "matched", { allow: false }, { operation: "deny" }],
+  [
+    "deny of a denied unwrap",
+    "matched",
+    { allow: false, route: "key-access-plan", operation: "unwrap" },
+    { operation: "deny" },
+  ],
+  ["deny of an old denial", "expired", { allow: false, ageMs: 2 * day }, { operation: "deny" }],
+])("%s: %s", async (_, result, decision = {}, citing = undefined) => {
   const { dependencies, ledger, time } = createWorld({ decisionMaxAgeSeconds: 86_400 });
   const decisionId = newRecordId(dependencies.clock, dependencies.random);
   time.nowMs = startMs - (decision.ageMs ?? 0);

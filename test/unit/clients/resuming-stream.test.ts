@@ -1,6 +1,6 @@
 /** What programs see of a stream that resumes; `clients/conformance` has what the service sees. */
 import { create } from "@bufbuild/protobuf";
-import { Code, ConnectError, createRouterTransport, type HandlerContext, type Transport } from "@connectrpc/connect";
+import { Code, ConnectError, createRouterTransport, type HandlerContext } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import {
   BulkStreamService,
@@ -18,8 +18,9 @@ const quick = { attempts: 3, baseDelayMs: 1, maxDelayMs: 1 };
 type Handler = (requests: AsyncIterable<StreamEventsRequest>, context: HandlerContext) => AsyncIterable<EventItem[]>;
 
 /** A service whose streams are handled by one after the other of these, then by the last. */
-function service(handlers: readonly Handler[], options = quick): { transport: Transport; opened: HandlerContext[] } {
+function service(handlers: readonly Handler[], options: typeof quick | "no retries" = quick) {
   const opened: HandlerContext[] = [];
+  const interceptors = options === "no retries" ? [] : [retry(options)];
   const transport = createRouterTransport(
     ({ rpc }) => {
       rpc(BulkStreamService.method.streamEvents, async function* (requests, context) {
@@ -41,7 +42,7 @@ function service(handlers: readonly Handler[], options = quick): { transport: Tr
         }
       });
     },
-    { transport: { interceptors: [retry(options)] } },
+    { transport: { interceptors } },
   );
   return { transport, opened };
 }
@@ -162,13 +163,7 @@ test("pauses are reported, and errors of the callback fail the stream", async ()
 });
 
 test("without retries, one stream is opened for unacknowledged items", async () => {
-  const { opened } = service([refusing(Code.Unavailable)]);
-  const transport = createRouterTransport(({ rpc }) => {
-    rpc(BulkStreamService.method.streamEvents, (_requests, context) => {
-      opened.push(context);
-      throw new ConnectError("refused", Code.Unavailable);
-    });
-  });
+  const { transport, opened } = service([refusing(Code.Unavailable)], "no retries");
   const stream = createBulkClient(transport).openEventStream();
   const { result } = await stream.send(event);
   expect(await failureOf(result)).toMatchObject({ code: Code.Unavailable });

@@ -15,7 +15,7 @@ const folder = folderForFile("s3");
 const resource = { kind: "test" };
 
 /** A bucket in memory, and an enforcer in front of it. */
-function bucketOf(changes: Partial<ObjectStore> = {}) {
+function bucketOf(changes: Partial<ObjectStore> = {}, upload?: () => Promise<never>) {
   const objects = new Map<string, Buffer>();
   const ranges: string[] = [];
   const found = (key: string) => objects.get(key) ?? Buffer.alloc(0);
@@ -35,7 +35,7 @@ function bucketOf(changes: Partial<ObjectStore> = {}) {
   const enforcer = createEnforcer({ ...options, keys: [localKey("one", Buffer.alloc(32, 1))] });
   const bucket = sealedBucket({
     ...{ enforcer, store, bucket: "data" },
-    upload: async ({ Key, Body }) => objects.set(Key, await buffer(Body)),
+    upload: upload ?? (async ({ Key, Body }) => objects.set(Key, await buffer(Body))),
   });
   return { bucket, objects, platform, ranges };
 }
@@ -109,18 +109,11 @@ test("no object is left if its registration fails, and no work if the upload fai
   const put = bucket.put("a", { input: Readable.from([randomBytes(10)]), resource });
   await expect(put).rejects.toMatchObject({ failure: "not_permitted" });
   expect(objects.size).toBe(0);
-  const other = bucketOf();
-  const enforcer = createEnforcer({
-    ...{ client: other.platform, workload: { application: "test" }, keys: [localKey("one", Buffer.alloc(32, 1))] },
-    spoolDirectory: join(folder, "spool"),
-  });
-  const store: ObjectStore = { headObject: async () => ({}), getObject: async () => ({}) };
-  const upload = () => Promise.reject(new Error("no such bucket"));
-  const failing = sealedBucket({ enforcer, store, bucket: "data", upload });
+  const failing = bucketOf({ getObject: async () => ({}) }, () => Promise.reject(new Error("no such bucket")));
   const input = Readable.from([randomBytes(10)]);
-  await expect(failing.put("a", { input, resource })).rejects.toThrow("no such bucket");
-  await expect(failing.get("a", { output: new PassThrough() })).rejects.toMatchObject({ failure: "io_failed" });
-  expect(other.platform.registrations).toEqual([]);
+  await expect(failing.bucket.put("a", { input, resource })).rejects.toThrow("no such bucket");
+  await expect(failing.bucket.get("a", { output: new PassThrough() })).rejects.toMatchObject({ failure: "io_failed" });
+  expect(failing.platform.registrations).toEqual([]);
 });
 
 test("a store that sends another range than requested is refused", async () => {

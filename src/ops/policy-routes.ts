@@ -1,4 +1,5 @@
 /** The policies of a log's tenant over HTTP, and a playground for drafts of them. For the console. */
+import { posix } from "node:path";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
@@ -59,6 +60,11 @@ function requireOperator(isOperator: boolean): void {
   if (!isOperator) throw new ServiceError("no_route", "the playground is for operators");
 }
 
+/** Whether the path is short and in its only form, so that two paths are two files. */
+function isPath(path: string): boolean {
+  return path.length <= maxPathLength && posix.join("/", path) === `/${path}`;
+}
+
 /** Throws `invalid_request`. */
 function readDraft(request: FastifyRequest, nowMs: number): GivenDraft {
   const { files, questions = "", since } = readObject(request, ["files", "questions", "since"]);
@@ -66,7 +72,7 @@ function readDraft(request: FastifyRequest, nowMs: number): GivenDraft {
   if (typeof files !== "object" || files === null || Array.isArray(files)) throw refusal;
   const texts = Object.entries(files);
   if (texts.length > maxFiles) throw new ServiceError("invalid_request", `a draft has at most ${maxFiles} files`);
-  if (texts.some(([path, text]) => typeof text !== "string" || path.length > maxPathLength)) throw refusal;
+  if (texts.some(([path, text]) => typeof text !== "string" || !isPath(path))) throw refusal;
   if (typeof questions !== "string" || (since !== undefined && typeof since !== "string")) throw refusal;
   const fromMs = since === undefined ? undefined : parseCriteria({ last: since }, nowMs).fromMs;
   return { files: Object.fromEntries(texts), questions, fromMs };

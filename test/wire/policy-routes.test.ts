@@ -130,6 +130,8 @@ describe("a draft", () => {
     expect(status).toBe(200);
     expect(body.problems[0]).toMatchObject({ file: "default/<img src=x>.cedar", line: 1 });
     expect(body.tests).toBeUndefined();
+    const noFolder = await ask(playground(), operatorToken, { files: { ...(await filesInForce()), default: "" } });
+    expect(noFolder.body.problems[0]).toMatchObject({ file: "default" });
     const unreadable = await ask(playground(), operatorToken, {
       files: await filesInForce(),
       questions: "{ action: fly",
@@ -143,6 +145,8 @@ describe("a draft", () => {
     ["a file twice", '{"files":{"a.cedar":"","a.cedar":"permit (principal, action, resource);"}}'],
     ["another member", { files: {}, save: true }],
     ["a period that is none", { files: {}, since: "yesterday" }],
+    ["a path of two forms", { files: { "default/./a.cedar": "" } }],
+    ["a path that leaves the folder", { files: { "../a.cedar": "" } }],
     ["a path that is too long", { files: { ["x".repeat(300)]: "" } }],
     ["too many files", { files: Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`f${at}`, ""])) }],
   ])("with %s is refused", async (_, draft) => {

@@ -47,7 +47,10 @@ export function fileSystemOf(files: FileTexts): PolicyFileSystem {
     return path;
   };
   return {
-    readdir: async (path) => childrenOf(found(path)),
+    async readdir(path) {
+      if (texts.has(path)) throw Object.assign(new Error(), { code: "ENOTDIR" });
+      return childrenOf(found(path));
+    },
     realpath: async (path) => found(path),
     readFile: async (path) => Buffer.from(texts.get(found(path)) ?? "", "utf8"),
     async stat(path) {

@@ -3,13 +3,12 @@ import { join } from "node:path";
 import { tenant } from "../contract/ledger-records.ts";
 import { type TraceLine, traceOf } from "../model/trace.ts";
 import { installMachine } from "./machine.ts";
-import { ModelStorage } from "./model-store.ts";
 import { disk } from "./node-sqlite.ts";
 import { preload } from "./node-threads.ts";
 import { PostgresStorage, SqliteStorage } from "./storage.ts";
 import { type Climate, climateOf, type Trouble, World } from "./world.ts";
 
-const storeKinds = ["sqlite", "postgres", "model"] as const;
+const storeKinds = ["sqlite", "postgres"] as const;
 export type StoreKind = (typeof storeKinds)[number];
 
 export interface RunOptions {
@@ -50,12 +49,7 @@ export async function runSeed({ seed, steps, note, without, store, isTraced }: R
   const drawn = machine.random.pick(storeKinds);
   const kind = isTraced === true ? "sqlite" : (store ?? drawn);
   const isWitnessed = climate.witnesses === "awaited";
-  const storage =
-    kind === "model"
-      ? new ModelStorage(isWitnessed)
-      : kind === "postgres"
-        ? new PostgresStorage(directory, isWitnessed)
-        : new SqliteStorage(directory);
+  const storage = kind === "postgres" ? new PostgresStorage(directory, isWitnessed) : new SqliteStorage(directory);
   const world = new World(machine, storage, climate, (line) => say(`${machine.steps} ${line}`));
   say(
     `${kind}, ${climate.gateways} gateways, ${climate.tenants} tenants, witnesses ${climate.witnesses}; ${[...climate.troubles].join(" ")}`,

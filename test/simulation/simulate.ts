@@ -11,7 +11,7 @@ const usage = `npm run simulate -- [options]
   --seed N       the first seed (1)
   --seeds N      how many seeds, one after the other (1)
   --steps N      steps of each (2000)
-  --store KIND   sqlite, postgres or model; otherwise each seed draws one
+  --store KIND   sqlite or postgres; otherwise each seed draws one
   --seconds N    begin no further seed after so long
   --verbose      say what happens, a line for each event that matters
   --shrink       look for a shorter run with less trouble, and show its end

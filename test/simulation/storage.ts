@@ -31,30 +31,6 @@ export interface OpenOptions {
   readonly limits: Partial<AppenderLimits>;
 }
 
-/** Where all gateways of a world write. What a store cannot do, it says with `false`. */
-export interface Storage {
-  readonly keys: () => readonly Uint8Array[];
-  open(process: Process, options: OpenOptions): Promise<ServiceLedger>;
-  truth(): Truth;
-  administration(process: Process): Promise<RecordsAdministration | undefined>;
-  /** All that is wrong with the logs and what stands beside them, but for those of one tenant. */
-  audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]>;
-  /** Puts a new key before those of the key file. */
-  rotate(): void;
-  /** Keeps a copy of the store as it is. */
-  backUp(): void;
-  /** Puts an older copy in the store's place; with `open` files while it is used. The newest is kept. */
-  replace(isOpen: boolean, tenants: readonly TenantId[], isWitnessed: IsWitnessed): boolean;
-  /** Puts the newest back. */
-  restore(): void;
-  /** Puts back what erasing this record removed, as a backup does. */
-  bringBack(tenantId: TenantId, recordId: RecordId, leafIndex: number): boolean;
-  /** Damages what appending to a tenant's log needs. */
-  damage(tenantId: TenantId): boolean;
-  losePower(): boolean;
-  close(): void;
-}
-
 /** Whether a quorum of witnesses has cosigned so many leaves of a tenant's log. */
 export type IsWitnessed = (tenantId: TenantId, size: number) => boolean;
 
@@ -68,7 +44,8 @@ interface Copy {
 const originPrefix = "ledger.example/logs";
 const connectionModule = new URL("../../src/stores/files/connection.ts", import.meta.url);
 
-export class SqliteStorage implements Storage {
+/** Where all gateways of a world write: files that they share. What the store cannot do now, it says with `false`. */
+export class SqliteStorage {
   protected readonly directory: string;
   protected readonly paths: ReturnType<typeof storeIn>;
   protected readonly machine: Machine;
@@ -141,6 +118,7 @@ export class SqliteStorage implements Storage {
     return openSqliteArchive(this.paths);
   }
 
+  /** All that is wrong with the logs and what stands beside them, but for those of one tenant. */
   async audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]> {
     const archive = await this.archive();
     try {
@@ -163,6 +141,7 @@ export class SqliteStorage implements Storage {
     }
   }
 
+  /** Puts a new key before those of the key file. */
   rotate(): void {
     const { keyPath } = this.paths;
     const keys = readKeyFile(keyPath);
@@ -171,6 +150,7 @@ export class SqliteStorage implements Storage {
     replaceKeyFile(keyPath, [{ ...next, statement: { operator: "operator", reason: "planned" } }, ...keys]);
   }
 
+  /** Keeps a copy of the store as it is. */
   backUp(): void {
     const { path } = this.paths;
     if (existsSync(path))
@@ -182,6 +162,7 @@ export class SqliteStorage implements Storage {
     if (this.#backups.length > 4) this.#backups.splice(this.machine.random.below(4), 1);
   }
 
+  /** Puts an older copy in the store's place; with `isOpen` files while it is used. The newest is kept. */
   replace(isOpen: boolean, _tenants: readonly TenantId[], _isWitnessed: IsWitnessed): boolean {
     const { path, anchorPath } = this.paths;
     if (this.#backups.length === 0) return false;
@@ -197,6 +178,7 @@ export class SqliteStorage implements Storage {
     return true;
   }
 
+  /** Puts the newest back. */
   restore(): void {
     const { path } = this.paths;
     for (const suffix of ["", "-wal", "-shm"]) {
@@ -207,6 +189,7 @@ export class SqliteStorage implements Storage {
     disk.sync(path);
   }
 
+  /** Puts back what erasing this record removed, as a backup does. */
   bringBack(tenantId: TenantId, recordId: RecordId, leafIndex: number): boolean {
     const [opening, answer] = this.#openings.get(`${tenantId} ${recordId}`) ?? [];
     if (opening === undefined) return false;
@@ -226,6 +209,7 @@ export class SqliteStorage implements Storage {
     }
   }
 
+  /** Damages what appending to a tenant's log needs. */
   damage(tenantId: TenantId): boolean {
     const database = new DatabaseSync(this.paths.path, { timeout: 0 });
     try {

@@ -14,7 +14,7 @@ import { type WitnessCore, witnessCore } from "../harness/witness.ts";
 import { DeathError, type Machine, type Process } from "./machine.ts";
 import { disk } from "./node-sqlite.ts";
 import { type Call, type Fate, Oracle } from "./oracle.ts";
-import type { Storage } from "./storage.ts";
+import type { SqliteStorage } from "./storage.ts";
 
 /** What may go wrong, each with a switch, so that a trace can be shrunk. */
 export const troubles = [
@@ -80,7 +80,7 @@ const statement = { operator: "operator", reason: "a simulated reason" };
 export class World {
   readonly oracle = new Oracle();
   readonly #machine: Machine;
-  readonly #storage: Storage;
+  readonly #storage: SqliteStorage;
   readonly #climate: Climate;
   readonly #tenants: readonly TenantId[];
   readonly #gateways: readonly Gateway[];
@@ -96,7 +96,7 @@ export class World {
   #keys = 0;
   readonly note: (line: string) => void;
 
-  constructor(machine: Machine, storage: Storage, climate: Climate, note: (line: string) => void) {
+  constructor(machine: Machine, storage: SqliteStorage, climate: Climate, note: (line: string) => void) {
     this.#machine = machine;
     this.#storage = storage;
     this.#climate = climate;
@@ -556,7 +556,7 @@ export class World {
     const before = fate.erasure;
     if (fate.erasure === "none" && !isHeld) fate.erasure = "asked";
     this.note(`${fate.key} is to be erased${isHeld ? ", and is held" : ""}`);
-    const result = await (await this.#storage.administration(process))?.erase(tenantId, [recordId], statement);
+    const result = await (await this.#storage.administration(process)).erase(tenantId, [recordId], statement);
     if (result === undefined) return;
     if ("erased" in result) {
       if (isHeld && before === "none") this.oracle.fail(`${tenantId}: ${fate.key} is held, and was erased`);
@@ -569,7 +569,7 @@ export class World {
 
   async #reapply(process: Process): Promise<void> {
     const back = [...this.oracle.acknowledged.values()].filter(({ isBack }) => isBack);
-    const result = await (await this.#storage.administration(process))?.reapplyErasures(undefined, statement);
+    const result = await (await this.#storage.administration(process)).reapplyErasures(undefined, statement);
     if (result === undefined) return;
     for (const fate of back) {
       if (fate.isHeld || fate.tenantId === this.#sick) continue;
@@ -591,7 +591,7 @@ export class World {
     if (fate === undefined) return;
     const { tenantId, recordId } = fate;
     fate.holdUnknown = true;
-    const hold = await (await this.#storage.administration(process))?.placeHold({
+    const hold = await (await this.#storage.administration(process)).placeHold({
       tenantId,
       recordId,
       reason: "a matter",
@@ -607,7 +607,7 @@ export class World {
     if (fate === undefined || fate.tenantId === this.#sick) return;
     // From here on it may be erased, whatever the outcome.
     fate.isHeld = false;
-    const released = await (await this.#storage.administration(process))?.releaseHold(
+    const released = await (await this.#storage.administration(process)).releaseHold(
       fate.tenantId,
       fate.recordId,
       statement,

@@ -232,6 +232,19 @@ function diceOf(seed: string): (sides: number) => number {
   return (sides) => Buffer.from(fill(new Uint8Array(4))).readUInt32BE() % sides;
 }
 
+test("a connection that is cut while a statement runs is replaced, and the statement runs again", async () => {
+  const [name = tenant("alice")] = names;
+  const proxy = await startTcpProxy(server.port);
+  await stores.ledger.close();
+  const target = { ...fixture.target, port: proxy.port };
+  stores = await fixture.openStores({ clock, random: seededRandom("cut"), target });
+  await append(name);
+  proxy.cutBefore("lock_head");
+  expect(await append(name)).toMatchObject({ leafIndex: 2 });
+  expect(proxy.cuts).toBe(1);
+  await proxy.close();
+});
+
 test("arrays reach the server unchanged", async () => {
   const client = new Client({ connectionString: fixture.url });
   await client.connect();

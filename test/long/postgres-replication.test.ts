@@ -1,7 +1,9 @@
 /** What the loss of a primary costs that has a synchronous standby: real servers, real streaming replication. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/backend.ts";
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectOneHistory, startWriter, type Writer } from "../contract/ledger-writers.ts";
@@ -53,16 +55,17 @@ afterEach(async () => {
 }, 60_000);
 
 /** Opens a replica that finds the database at a port of loopback. */
-async function openReplica(name: string, port: number, timeoutMs = 500): Promise<Ledger> {
-  const ledger = await fixture.open({
+async function openStores(name: string, port: number, timeoutMs = 500): Promise<ServiceStores> {
+  const stores = await fixture.openStores({
     clock,
     random: seededRandom(name),
     timeoutMs,
     target: { ...fixture.target, port },
   });
-  ledgers.push(ledger);
-  return ledger;
+  ledgers.push(stores.ledger);
+  return stores;
 }
+const openReplica = async (...place: Parameters<typeof openStores>) => (await openStores(...place)).ledger;
 
 async function startFourWriters(): Promise<void> {
   for (const name of ["first", "second", "third", "fourth"]) {
@@ -153,19 +156,25 @@ test("a primary that is cut off from its standby acknowledges nothing more, alth
 test("a standby that hangs delays every acknowledgement until it continues", {
   timeout: 60_000,
 }, async () => {
-  const ledger = await openReplica("first", address.port);
+  const { ledger, shared } = await openStores("first", address.port);
+  const other = await openReplica("other", address.port);
   const patient = await openReplica("patient", address.port, 20_000);
   const makeRecord = recordMaker(clock, seededRandom("records"));
   const idempotency = { scope: "a".repeat(64), payloadDigest: "sha256:1", answer: {} };
   const doubtful = makeRecord(alice, { idempotency });
-  const acknowledged = [await ledger.append(makeRecord(alice))];
+  const first = await ledger.append(makeRecord(alice));
+  const acknowledged = [first];
   const [receiver] = await standby.query("SELECT pid FROM pg_stat_wal_receiver");
   const pid = receiver?.pid as number;
   process.kill(pid, "SIGSTOP");
   try {
-    expect(await settled(ledger.append(doubtful))).toMatchObject(refused);
-    expect(await settled(ledger.append(doubtful))).toMatchObject(refused);
+    // A retry finds what was kept, and does not believe it either, on whichever replica.
+    for (const replica of [ledger, ledger, other])
+      expect(await settled(replica.append(doubtful))).toMatchObject(refused);
     expect(await settled(ledger.check())).toMatchObject(refused);
+    expect(await settled(ledger.checkpoint(logNameOf(first.log)))).toMatchObject(refused);
+    const use = { tenantId: alice, proof: "p" };
+    expect(await settled(shared.firstUse(use, clock.now() + 1))).toMatchObject(refused);
     const waiting = settled(patient.append(makeRecord(alice)));
     await waitForCommits(1);
     await primary.query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");

@@ -1,8 +1,12 @@
 /** The suites of every store, on a coordinator and two workers. */
 import { afterAll, beforeAll } from "vitest";
+import { erasureSuite } from "../contract/erasure-suite.ts";
 import { postgresFixture } from "../contract/ledger-postgres-fixture.ts";
+import { ledgerSuite } from "../contract/ledger-suite.ts";
+import { registrationSuite } from "../contract/registration-suite.ts";
+import { searchSuite } from "../contract/search-suite.ts";
+import { describeShared } from "../contract/shared-suite.ts";
 import { type CitusCluster, startCitus } from "../harness/citus.ts";
-import { storeSuites } from "./suites.ts";
 
 let cluster: CitusCluster;
 beforeAll(async () => {
@@ -10,4 +14,5 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.stop());
 
-storeSuites("Citus", () => postgresFixture(cluster.coordinator, { distributed: true }));
+for (const suite of [ledgerSuite, describeShared, erasureSuite, registrationSuite, searchSuite])
+  suite("Citus", () => postgresFixture(cluster.coordinator, { distributed: true }));

@@ -23,11 +23,6 @@ export interface CitusOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
-/** The same PostgreSQL, without the extension: what a cluster is compared with. */
-export function startPlainPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
-  return startPostgres({ binaries, settings });
-}
-
 /** Starts a cluster. Rejects where PostgreSQL or the extension is not installed. */
 export async function startCitus({ workers = 2, shards = 4, settings = {} }: CitusOptions = {}): Promise<CitusCluster> {
   requireCitus();

@@ -267,9 +267,11 @@ describe("bodies", () => {
     const request = h1Request(post, [...authorized(), "Content-Type: application/json", "Content-Length: 9"], '{"a"');
     const refused = { code: "deadline_exceeded", reason: "request_timeout" };
     expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({ status: 408, ...refused });
-    expect(refusedOnGrpc(await grpcCall({ unfinished: true, body: frame(Buffer.alloc(1), 0, 9) }))).toMatchObject(
-      refused,
-    );
+    // As a bare stream, and as a request of fastify's.
+    for (const type of ["application/grpc", "Application/grpc"]) {
+      const call = { unfinished: true, body: frame(Buffer.alloc(1), 0, 9), headers: { "content-type": type } };
+      expect(refusedOnGrpc(await grpcCall(call))).toMatchObject(refused);
+    }
   });
 
   test("a GET with a body is refused", async () => {

@@ -85,11 +85,16 @@ describe("a near deadline", () => {
     expect([...body]).toEqual([...frame(Buffer.from([0x08, 0x01]))]);
   });
 
-  test("a stream whose message never arrives ends at its deadline", async () => {
-    const headers = { "content-type": "application/grpc", "grpc-timeout": "50001u" };
-    const answer = await endedCall(h2Call(session, { path: watch, headers, unfinished: true }));
-    expect(refusalInTrailers(answer.trailers)).toMatchObject({ reason: "deadline_exceeded" });
-  });
+  test.each(["application/grpc", "Application/grpc"])(
+    "a call whose message never arrives ends at it, %s",
+    async (type) => {
+      const headers = { "content-type": type, "grpc-timeout": "50001u", authorization: `Bearer ${token}` };
+      for (const path of [watch, whoAmI]) {
+        const answer = await endedCall(h2Call(session, { path, headers, unfinished: true }));
+        expect(refusalInTrailers(answer.trailers)).toMatchObject({ reason: "deadline_exceeded" });
+      }
+    },
+  );
 
   test("gRPC-Web and Connect enforce it on streams", async () => {
     const web = await endedCall(

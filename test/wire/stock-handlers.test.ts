@@ -284,6 +284,63 @@ describe.each(forms)("$name", (form) => {
   });
 });
 
+const text = (value: string) => Buffer.from(value, "latin1");
+const planBytes = messageOf("proto");
+const one = frame(planBytes);
+const malformed = frame(text("\x0f"));
+const zipped = frame(gzipSync(planBytes), 1);
+const tooLarge = Buffer.alloc(maxBodyBytes + 1);
+/** A message whose frame says that it has so many bytes more than it has. */
+const framedAs = (more: number, flags = 0) => frame(planBytes, flags, planBytes.length + more);
+const invalid = { code: "invalid_argument", reason: "invalid_request" };
+const unimplemented = { code: "unimplemented", reason: "invalid_request" };
+const large = { code: "resource_exhausted", reason: "body_too_large" };
+const internal = { code: "internal", reason: "invalid_request" };
+
+/** What is sent over gRPC, and the refusal. */
+const sent: [name: string, refusal: object | undefined, parts: Uint8Array[], headers?: H2Call["headers"]][] = [
+  ["an unknown field in the message", undefined, [frame(Buffer.concat([planBytes, text("\xfa\x3f\x01x")]))]],
+  ["an unknown group", undefined, [frame(Buffer.concat([planBytes, text("\xfb\x3f\x08\x01\xfc\x3f")]))]],
+  ["identity encoding", undefined, [one], { "grpc-encoding": "identity" }],
+  ["metadata, some of it bad base64", undefined, [one], { "x-own": ["a", "b"], "key-bin": "%%%" }],
+  ["three messages", unimplemented, [one, one, one]],
+  ["a message and half a header", invalid, [one, text("\0\0")]],
+  ["a message and an incomplete one", invalid, [one, frame(planBytes, 0, 4000)]],
+  ["a length short of the body", invalid, [framedAs(-1)]],
+  ["a length of 4 GiB", large, [frame(planBytes, 0, 0xffffffff)]],
+  ["a message at the limit", invalid, [frame(tooLarge.subarray(1))]],
+  ["two messages of which the first is malformed", invalid, [malformed, one]],
+  ["two messages of which the second is malformed", invalid, [one, malformed]],
+  ["two messages of which the second is too large", large, [one, frame(planBytes, 0, 9999)]],
+  ["several messages that exceed the limit together", large, [one, frame(Buffer.alloc(maxBodyBytes))]],
+  ["the compressed flag with identity as the encoding", internal, [zipped], { "grpc-encoding": "identity" }],
+  ["the compressed flag on an empty message", internal, [frame(Buffer.alloc(0), 1)]],
+  ["two messages of which the second is compressed", internal, [one, zipped]],
+  ["the compressed flag on a short frame", invalid, [framedAs(1, 1)]],
+  ["reserved frame flags", undefined, [frame(planBytes, 2)]],
+  ["the highest frame flag", undefined, [frame(planBytes, 128)]],
+  ["all frame flags", internal, [frame(planBytes, 255)]],
+  ["a truncated field", invalid, [frame(planBytes.subarray(0, -1))]],
+  ["a field number of zero", invalid, [frame(text("\x00\x01"))]],
+  ["an overlong varint", invalid, [frame(Buffer.alloc(11, 0xff))]],
+  ["a length of 2 GiB in a field", invalid, [frame(text("\x12\xff\xff\xff\xff\x07"))]],
+  ["a group that does not end", invalid, [frame(text("\xfb\x3f\x08\x01"))]],
+  ["a group that ends nothing", invalid, [frame(text("\xfc\x3f"))]],
+];
+
+/** The first is taken as a bare stream, the second as a request of fastify's. */
+describe.each(["application/grpc", "Application/grpc"])("as %s", (type) => {
+  test.each(sent)("%s is answered as Connect answers it", async (_name, refusal, parts, headers = {}) => {
+    const form: Form = { name: type, type, codec: "proto", isFramed: true, encoding: undefined };
+    const call = { path: plan.rpcPath, headers: { ...headersOf(form), ...headers }, body: Buffer.concat(parts) };
+    const [own, stocks] = (await both(call)).map(essence);
+    if (refusal === undefined) expect(own).toEqual({ ...stocks, refusal: undefined });
+    else expect(own).toMatchObject({ refusal });
+    // Connect reports malformed binary as internal.
+    if (stocks?.refusal?.code !== "internal") expect(own?.refusal?.code).toBe(stocks?.refusal?.code);
+  });
+});
+
 describe("GET on Connect", () => {
   const headers = { authorization: "Bearer good", "x-request-id": requestId, "accept-encoding": "identity" };
   const ask = (query: Record<string, string>, others: object = {}) =>

@@ -274,6 +274,13 @@ describe("bodies", () => {
     }
   });
 
+  test("a token in the query or in the body is none", async () => {
+    for (const path of [`whoami?access_token=${token}`, "evidence"]) {
+      const body = path === "evidence" ? { body: { access_token: token } } : {};
+      expect((await rest(`${gateway.url}/v1/sdk/${path}`, body)).body.error.reason).toBe("missing_token");
+    }
+  });
+
   test("a GET with a body is refused", async () => {
     const headers = [...authorized(), "Content-Type: application/json", "Content-Length: 2"];
     const answer = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers, "{}"));

@@ -2,13 +2,11 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { parseBase64 } from "../../src/base/text-forms.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import { openCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { leafHash } from "../../src/ledger/tlog/tree.ts";
-import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 
 let gateway: Gateway;
@@ -101,22 +99,10 @@ test.each(["0".repeat(32), "x", "..", "%00", join("a", "b")])("a log named %j is
   expect((await get(`${name}/checkpoint`)).status).toBe(404);
 });
 
-test("any two receipts are proven to be of one log", async () => {
-  const head = (receipt: GivenReceipt | undefined) => {
-    const { checkpoint } = parseTlogProof(receipt?.proof ?? "");
-    const [, size, root] = checkpoint.split("\n");
-    return { size: Number(size), root: parseBase64(root ?? "") ?? new Uint8Array() };
-  };
-  const [first, second] = [head(receipts[1]), head(receipts[4])];
-  const text = await (await get(`${log.name}/consistency?from=${first.size}&to=${second.size}`)).text();
-  const proof = text
-    .split("\n")
-    .slice(0, -1)
-    .map((line) => parseBase64(line) ?? new Uint8Array());
-  expect(verifyConsistency(first, second, proof)).toBe(true);
-  for (const query of ["from=x&to=2", "from=1&to=2&size=2", "from=1&from=1&to=2", "From=1&to=2"])
-    expect([query, (await get(`${log.name}/consistency?${query}`)).status]).toEqual([query, 400]);
-});
+test.each(["from=x&to=2", "from=1&to=2&size=2", "from=1&from=1&to=2", "From=1&to=2"])(
+  "a consistency proof for %s is refused",
+  async (query) => expect((await get(`${log.name}/consistency?${query}`)).status).toBe(400),
+);
 
 test("off loopback only health and metrics are open", async () => {
   const open = await startGateway({ env: { SVC_OPS_LISTEN: "0.0.0.0:0" } });

@@ -38,6 +38,11 @@ export class FaultControl {
     for (const gate of Object.keys(gates) as Gate[]) if (gate !== held) this.release(gate);
   }
 
+  /** What a store opens its connections by. */
+  get connection() {
+    return { module: new URL(import.meta.url), data: this.cells };
+  }
+
   /** Searches, or checkpoints in the thread for them, that have begun so far. */
   begun(gate: Gate): number {
     return Atomics.load(this.cells, gates[gate]);

@@ -167,9 +167,8 @@ describe("if another store's bytes are written over the open file", () => {
   beforeEach(async () => {
     await ledger.close();
     control = new FaultControl();
-    const connection = { module: new URL("./ledger-faulty-connection.ts", import.meta.url), data: control.cells };
     const logger = { warn: (fields: object) => void lines.push(fields) };
-    ledger = await fixture.open({ clock, random, logger, connection });
+    ledger = await fixture.open({ clock, random, logger, connection: control.connection });
     const other = sqliteFixture();
     const ledgerOfOther = await other.open({ clock, random: seededRandom("other") });
     await ledgerOfOther.append(makeRecord(alice));

@@ -27,7 +27,7 @@ async function open(options: Partial<SqliteLedgerOptions> = {}): Promise<void> {
     random,
     busyTimeoutMs: 50,
     threads: { minRestartDelayMs: 1, maxRestartDelayMs: 20 },
-    connection: { module: new URL("../contract/ledger-faulty-connection.ts", import.meta.url), data: control.cells },
+    connection: control.connection,
     ...options,
   });
 }

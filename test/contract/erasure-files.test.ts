@@ -237,17 +237,6 @@ describe("older files", () => {
     expect(onDisk([openingOf(one)])).toHaveLength(1);
   });
 
-  test("an opening that came back is removed with its erasure: an audit counts it as erased", async () => {
-    const one = await append();
-    const putBack = await fixture.backUpOpenings();
-    await erase(alice, [one.recordId]);
-    await putBack();
-    expect(await fixture.audit(alice)).toEqual({ leaves: 3, erased: 1, problem: undefined });
-    await fixture.reading(async (archive) =>
-      expect(await archive.undoneErasures()).toMatchObject([{ recordId: one.recordId, erasureLeafIndex: 2 }]),
-    );
-  });
-
   test("an anchor that lost its notes gets them from the store", async () => {
     const one = await append();
     await erase(alice, [one.recordId]);

@@ -122,12 +122,6 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       ledger = await fixture.open({ clock: behindBy(300_000), random });
     });
 
-    test("a record without its opening is erased", async () => {
-      const { recordId } = await ledger.append(makeRecord(alice));
-      await fixture.deleteOpening("alice", recordId);
-      expect(await ledger.find(alice, recordId)).toBe("erased");
-    });
-
     test("any record has a receipt in the newest tree, unless it is erased", async () => {
       const appended: Appended[] = [];
       for (let count = 0; count < 5; count++) appended.push(await ledger.append(makeRecord(alice)));
@@ -370,21 +364,6 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
         );
         await retry("7");
         expect(told).toEqual([2, "answered", "answered", "answered"]);
-      });
-
-      test("is separate for each tenant", async () => {
-        await retry("e");
-        const bobs = await ledger.append(makeRecord(bob, { idempotency: idempotency("e") }));
-        expect(bobs).not.toHaveProperty("earlierAnswer");
-      });
-
-      test("reports that its record was erased", async () => {
-        const { recordId } = await retry("f");
-        await fixture.deleteOpening("alice", recordId);
-        await expect(retry("f")).rejects.toMatchObject({
-          reason: "idempotency_conflict",
-          message: expect.stringContaining("erased"),
-        });
       });
 
       test("is kept for a day, and no longer", async () => {

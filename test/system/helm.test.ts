@@ -161,13 +161,6 @@ describe.each([
   });
 });
 
-test("a field that Kubernetes does not know is reported", async () => {
-  const file = join(folder, "wrong.yaml");
-  await writeFile(file, (await template(minimal)).replace("maxSkew", "maxSkow"));
-  const options = ["-strict", "-schema-location", schemas("1.37.0"), file];
-  await expect(promisify(execFile)(requireTool("kubeconform"), options)).rejects.toThrow();
-});
-
 test("the store is migrated before gateways are replaced, with the database's secrets only", async () => {
   const [job] = ofKind(manifests(await template(full)), "Job");
   expect(job.metadata.annotations["helm.sh/hook"]).toBe("pre-install,pre-upgrade");

@@ -43,12 +43,6 @@ test("a copy of the unit is a template whose instances listen on ports of their 
   expect(valuesOf(dropIn, "Environment")).toEqual(["SVC_LISTEN=0.0.0.0:%i", "SVC_OPS_LISTEN=127.0.0.1:1%i"]);
 });
 
-test("an option that systemd does not know is reported", async () => {
-  const path = join(folder, "wrong.service");
-  await writeFile(path, runnable.replace("ProtectHome", "ProtectHouse"));
-  expect(await analyze("verify", "--man=no", path).catch(({ stderr }) => stderr)).toContain("ProtectHouse");
-});
-
 test("its exposure is at most 1.5 of 10", async () => {
   const said = await analyze("security", "--offline=true", "--threshold=15", join(deployed, name));
   expect(said).toMatch(/Overall exposure level for svc-platform-api\.service: [01]\.\d/);

@@ -153,23 +153,6 @@ describe("POST /v1/sdk/key-access-plan", () => {
       expect(answer.decision).toMatchObject({ allow: true, key_reference_present: reference !== undefined });
     },
   );
-
-  test.each(["wrap", "unwrap", "rewrap"])("%s is echoed, with the requested profile", async (operation) => {
-    for (const profile of ["tdf", "envelope"]) {
-      const answer = await ask(route, sample(route, { operation, artifact_profile: profile }));
-      expect(answer.decision.operation).toBe(operation);
-      expect(answer.execution.artifact_profile).toBe(profile);
-      expect(answer.request_summary).toMatchObject({ operation, artifact_profile: profile });
-    }
-  });
-
-  test("a denial names no key", async () => {
-    // Production data without a purpose.
-    const answer = await ask(route, sample(route, { operation: "unwrap", purpose: undefined }));
-    expect(answer.decision.allow).toBe(false);
-    expect(answer.execution).not.toHaveProperty("key_transport");
-    expect(answer.execution.local_cryptographic_operation).toBe(false);
-  });
 });
 
 test("a denial expects evidence of the denial", async () => {
@@ -178,37 +161,6 @@ test("a denial expects evidence of the denial", async () => {
     sample("/v1/sdk/policy-resolve", { labels: ["do-not-export"] }),
   );
   expect(handling).toMatchObject({ protect_locally: false, evidence_expected: ["deny"] });
-});
-
-test("a registration's summary shows the object's CID, and flags for what may be secret", async () => {
-  const route = "/v1/sdk/artifact-register";
-  // sha2-256 of "foo", raw: the well-known CID of these three bytes.
-  const cid = "bafkreibme22gw2h7y2h7tg2fhqotaqjucnbc24deqo72b6mkl2egezxhvy";
-  const more = {
-    artifact_merkle_root_cid: cid,
-    artifact_object_b64: btoa("foo"),
-    key_reference: "kms://tenant-a/keys/42",
-  };
-  const { request_summary } = await ask(route, sample(route, more));
-  expect(request_summary).toMatchObject({
-    artifact_digest: "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
-    artifact_cid: cid,
-    artifact_merkle_root_cid: cid,
-    artifact_locator_present: true,
-    key_reference_present: true,
-  });
-});
-
-test("a retry without the zero time is the same event", async () => {
-  const headers = { "idempotency-key": "zero-time" };
-  const record = (more: object) =>
-    rest(`${gateway.url}/v1/sdk/evidence`, { token, headers, body: { event_type: "deny", ...minimal, ...more } });
-  const first = await record({ occurred_at: "0001-01-01T00:00:00Z" });
-  for (const more of [{}, { occurred_at: null }, { occurred_at: "0001-01-01T01:00:00+01:00" }]) {
-    const { status, body } = await record(more);
-    expect([status, body.ingestion?.receipt.record_id]).toEqual([200, first.body.ingestion.receipt.record_id]);
-  }
-  expect((await record({ occurred_at: "2026-03-01T12:00:00Z" })).status).toBe(409);
 });
 
 /** An answer as it came, over HTTP/1.1 and over HTTP/2: its declared size, and its text. */

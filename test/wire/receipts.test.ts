@@ -178,33 +178,6 @@ test("one key on six clients of four protocols is one record, with one receipt t
 describe("with an idempotency key", () => {
   const event = () => sample("evidence");
 
-  test("many concurrent retries make one record, and all get its first answer", async () => {
-    const before = given((await ask("evidence")).receipt).leaf_index;
-    const answers = await Promise.all(
-      Array.from({ length: 60 }, () => ask("evidence", { "idempotency-key": "storm" })),
-    );
-    const [first] = answers;
-    for (const { status, body } of answers) {
-      expect(status).toBe(200);
-      expect(body).toEqual(first?.body);
-    }
-    expect(given((await ask("evidence")).receipt).leaf_index).toBe(before + 2);
-  });
-
-  test("a registration's retry gets its first answer and receipt, whatever was recorded since", async () => {
-    const key = { "idempotency-key": "registration-1" };
-    const first = await ask("artifact-register", key);
-    await ask("evidence");
-    const again = await ask("artifact-register", key);
-    expect(again.body).toEqual(first.body);
-    verifyReceipt(given(again.receipt), trusted(given(again.receipt)));
-    const cose = await ask("artifact-register", { ...key, "x-svc-receipt": "cose" });
-    expect(given(cose.receipt)).toEqual({ ...first.receipt, cose: expect.any(String) });
-    verifyReceipt(given(cose.receipt), trusted(given(cose.receipt)));
-    const brief = await ask("artifact-register", { ...key, "x-svc-receipt": "brief" });
-    expect(given(brief.receipt)).toEqual(expect.objectContaining({ proof: given(first.receipt).proof }));
-  });
-
   test("a locator with new credentials is the same payload; another place, or no locator, is another", async () => {
     const register = (artifact_locator: string | undefined) =>
       ask(

@@ -1,9 +1,9 @@
 /** Connections to a database whose certificate is verified: who it must be, and who must vouch for it. */
-import { chmodSync, chownSync, copyFileSync, lstatSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, chownSync, copyFileSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -13,7 +13,7 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 
-let folder: string;
+const folder = folderForFile("postgres-tls");
 let ours: CertificateAuthority;
 let theirs: CertificateAuthority;
 let client: IssuedCertificate;
@@ -21,7 +21,6 @@ let server: PostgresServer;
 let fixture: PostgresFixture;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "postgres-tls-"));
   [ours, theirs] = await Promise.all([createAuthority(folder, "ours"), createAuthority(folder, "theirs")]);
   client = await ours.issue("client", "/CN=guarded");
   server = await startPostgres({
@@ -34,7 +33,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await fixture.remove();
   await server.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** The server reads its certificate from its data directory, and takes no key that others may read. */

@@ -1,5 +1,5 @@
 /** What a coordinator and two workers do that one server cannot: where rows are, who runs what, and what a loss costs. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
@@ -9,21 +9,18 @@ import { type PostgresFixture, postgresFixture, targetOf } from "../contract/led
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
 import { indexerOver, openPostgresAdministration } from "../contract/upkeep.ts";
-import { type CitusCluster, startCitus, urlOf } from "../harness/citus.ts";
+import { startCitus, urlOf } from "../harness/citus.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 
 const clock = manualClock();
 const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
-let cluster: CitusCluster;
 let fixture: PostgresFixture;
 let ledgers: ServiceLedger[];
 
-beforeAll(async () => {
-  cluster = await startCitus({
-    settings: { "citus.enable_stat_counters": "on" },
-  });
+const cluster = await startCitus({
+  settings: { "citus.enable_stat_counters": "on" },
 });
 afterAll(() => cluster.stop());
 beforeEach(async () => {

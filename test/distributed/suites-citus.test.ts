@@ -1,17 +1,14 @@
 /** The suites of every store, on a coordinator and two workers. */
-import { afterAll, beforeAll } from "vitest";
+import { afterAll } from "vitest";
 import { erasureSuite } from "../contract/erasure-suite.ts";
 import { postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { ledgerSuite } from "../contract/ledger-suite.ts";
 import { registrationSuite } from "../contract/registration-suite.ts";
 import { searchSuite } from "../contract/search-suite.ts";
 import { describeShared } from "../contract/shared-suite.ts";
-import { type CitusCluster, startCitus } from "../harness/citus.ts";
+import { startCitus } from "../harness/citus.ts";
 
-let cluster: CitusCluster;
-beforeAll(async () => {
-  cluster = await startCitus();
-});
+const cluster = await startCitus();
 afterAll(() => cluster.stop());
 
 for (const suite of [ledgerSuite, describeShared, erasureSuite, registrationSuite, searchSuite])

@@ -1,8 +1,8 @@
 /** A short form of `npm run soak -- --fuzz`: whatever comes, the service neither ends nor fails, and serves the next. */
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
 import { type FuzzOptions, fuzzConnection, noCounts } from "../harness/fuzz/connection.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
@@ -14,13 +14,12 @@ const connections = 250;
 const key = newTestKey("ES256", "key-1");
 const certificates = join(import.meta.dirname, "../unit/config/fixtures");
 let issuer: StaticIssuer;
-let directory: string;
+const directory = folderForFile("fuzz");
 let services: RunningService[] = [];
 let options: FuzzOptions;
 
 beforeAll(async () => {
   issuer = await startStaticIssuer([key.publicJwk]);
-  directory = mkdtempSync(join(tmpdir(), "svc-fuzz-"));
   const [cert, certKey] = [join(certificates, "server.crt.pem"), join(certificates, "server.key.pem")];
   const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: certKey, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: certKey };
   const start = (settings: Readonly<Record<string, string>>, name: string) => {
@@ -40,7 +39,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const { child } of services) child.kill("SIGKILL");
   await Promise.all(services.map(({ ended }) => ended));
-  rmSync(directory, { recursive: true });
   await issuer.stop();
 });
 

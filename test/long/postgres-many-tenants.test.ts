@@ -1,6 +1,6 @@
 /** Transactions of many tenants: what they cost, and that what goes wrong for one of them is felt by that one alone. */
 import { Client } from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
@@ -11,7 +11,7 @@ import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startPostgres } from "../harness/postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
 const clock = manualClock();
@@ -19,13 +19,10 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const names = Array.from({ length: 24 }, (_, at) => tenant(`tenant-${at}`));
 
-let server: PostgresServer;
 let fixture: PostgresFixture;
 let stores: ServiceStores;
 
-beforeAll(async () => {
-  server = await startPostgres({ settings: { log_statement: "all" } });
-}, 60_000);
+const server = await startPostgres({ settings: { log_statement: "all" } });
 afterAll(() => server.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(server);

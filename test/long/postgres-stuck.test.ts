@@ -1,6 +1,6 @@
 /** A tenant whose store operations fail is felt by that tenant alone, for as long as the time limit and no longer. */
 import { Client } from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { storeReadiness } from "../../src/app/stores.ts";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
 import { systemTimers } from "../../src/base/timers.ts";
@@ -10,7 +10,7 @@ import { runChecks } from "../../src/ops/readiness.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
 const clock = manualClock();
@@ -24,15 +24,12 @@ const refusal = { reason: "store_unavailable" };
 const stuck = Array.from({ length: 2 * poolSize }, (_, at) => tenant(`stuck-${at}`));
 const well = tenant("well");
 
-let server: SharedPostgres;
 let fixture: PostgresFixture;
 let stores: ServiceStores;
 let holder: Client;
 let lines: { readonly stuck?: string }[];
 
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
+const server = await sharedPostgres();
 afterAll(() => server.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(server);

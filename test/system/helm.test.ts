@@ -1,11 +1,11 @@
 /** The chart: what it makes is valid for Kubernetes, and the service would start with it; wrong values are refused. */
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments, stringify } from "yaml";
+import { folderForFile } from "../harness/folder.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { kubernetesVersions, writeKubernetesSchemas } from "./kubernetes-schemas.ts";
 import { requireTool } from "./tools.ts";
@@ -68,13 +68,8 @@ const full = {
   dashboards: { enabled: true },
 };
 
-let folder: string;
-let schemas: (version: string) => string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "svc-helm-"));
-  schemas = await writeKubernetesSchemas(join(folder, "schemas"));
-}, 300_000);
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const folder = folderForFile("helm");
+const schemas = await writeKubernetesSchemas(join(folder, "schemas"));
 
 /** Runs helm with the values; rejects, with what it said, where it fails. */
 async function helm(command: readonly string[], values: object): Promise<string> {

@@ -1,13 +1,13 @@
 /** Exported logs, receipts and packs, checked by the Go project's packages for signed notes and transparency logs. */
 import { execFile } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import type { Receipt } from "../../src/ledger/ports/ledger.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
+import { folderForFile } from "../harness/folder.ts";
 
 /** Two full tiles on level 0, and a part of a third. */
 const records = 700;
@@ -17,13 +17,12 @@ const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 
 let fixture: SqliteFixture;
-let directory: string;
+const directory = folderForFile("verifier");
 let verifier: string;
 let vkey: string;
 const receipts: Receipt[] = [];
 
 beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), "verifier-"));
   verifier = join(directory, "verifier");
   await run("go", ["build", "-o", verifier, "."], new URL("go-verifier", import.meta.url).pathname);
   fixture = sqliteFixture();
@@ -36,10 +35,7 @@ beforeAll(async () => {
   await cli("ledger", "export", "--tenant", "alice", "--out", exported());
   vkey = readFileSync(join(exported(), "vkey"), "utf8").trim();
 }, 120_000);
-afterAll(async () => {
-  await fixture.remove();
-  rmSync(directory, { recursive: true, force: true });
-});
+afterAll(() => fixture.remove());
 afterEach(() => {
   vi.unstubAllEnvs();
 });

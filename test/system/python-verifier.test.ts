@@ -1,10 +1,9 @@
 /** The verifier that needs nothing but Python agrees with ours: on what services write, and on what was changed in it. */
 import { execFile } from "node:child_process";
 import { createHash, sign } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import ranges from "../../clients/conformance/vectors/ranges.json" with { type: "json" };
 import type { JsonValue } from "../../src/base/json.ts";
 import type { PackLine } from "../../src/ledger/pack/format.ts";
@@ -17,6 +16,7 @@ import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../..
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { openWithAny, parseTrustedKey } from "../../src/ledger/tlog/trusted-key.ts";
 import { cosignedText, parseCosignerKey, requireQuorum } from "../../src/ledger/witness/cosignature.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
 import { changedLines, numbersFrom, otherValue } from "../unit/ledger/pack/mutations.ts";
 import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
@@ -25,12 +25,7 @@ import { decision, evidence, registration } from "../unit/ledger/pack/records.ts
 const program = new URL("../../examples/verifier/verify.py", import.meta.url).pathname;
 /** Files of one run of Python. */
 const filesEach = 250;
-let directory: string;
-
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), "python-verifier-"));
-});
-afterAll(() => rmSync(directory, { recursive: true }));
+const directory = folderForFile("python-verifier");
 
 interface Verdict {
   readonly ok: boolean;

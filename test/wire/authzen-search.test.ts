@@ -1,27 +1,22 @@
 /** Searches of enforcement points over the wire (AuthZEN 1.0, Search APIs), over the candidates that they name. */
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { searches as pairsOfSearches } from "../fixtures/authzen-pairs.ts";
 import { ordinaryScopes, record, startAuthzen, user } from "../harness/authzen.ts";
-import { type Gateway, type RestAnswer, rest } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { type RestAnswer, rest } from "../harness/gateway.ts";
 import { logKeyOf, recordIn } from "../harness/ledger.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
 type Any = RestAnswer["body"];
 
-let gateway: Gateway;
-let token: string;
-
-beforeAll(async () => {
-  gateway = await startAuthzen();
-  token = await gateway.token();
-}, 60_000);
+const gateway = await startAuthzen();
+const token = await gateway.token();
 afterAll(() => gateway.stop());
 
 const search = (searched: string, body: object | string, options: object = {}): Promise<RestAnswer> =>
@@ -221,6 +216,8 @@ test("a search finds what an evaluation permits, and records the same", async ()
   );
 });
 
+const folder = folderForFile("authzen-answers");
+
 describe("an answer with its receipts", () => {
   const headers = { "x-svc-receipt": "full" };
   const evaluations = [
@@ -246,8 +243,6 @@ describe("an answer with its receipts", () => {
     ["to a search for resources", "search/resource", readable],
     ["to a search for actions", "search/action", { subject: user("alice"), resource: record("record-1") }],
   ];
-  const folder = mkdtempSync(join(tmpdir(), "authzen-answers-"));
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   /** The answer as it came, and the key of its log. */
   async function answered(path: string, body: object): Promise<{ answer: Any; key: string }> {

@@ -20,13 +20,8 @@ type Any = RestAnswer["body"];
 
 const ordinary = { scope: ordinaryScopes.join(" ") };
 
-let gateway: Gateway;
-let token: string;
-
-beforeAll(async () => {
-  gateway = await startAuthzen();
-  token = await gateway.token(delegating);
-}, 60_000);
+const gateway = await startAuthzen();
+const token = await gateway.token(delegating);
 afterAll(() => gateway.stop());
 
 const action = (name: string, properties?: object) => ({ name, ...(properties && { properties }) });

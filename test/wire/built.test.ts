@@ -1,9 +1,8 @@
 /** The program as it is deployed, bundled: it starts by itself, and every thread and every file that is loaded late is there. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:https";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { promisify } from "node:util";
@@ -11,6 +10,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { writeAppFiles } from "../../scripts/app-files.ts";
 import { productionPackages } from "../../scripts/packages.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, rest } from "../harness/gateway.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import {
@@ -31,13 +31,10 @@ let directory: string;
 let settings: Record<string, string>;
 let services: ServiceProcess[];
 
-const app = mkdtempSync(join(tmpdir(), "svc-built-"));
+const app = folderForFile("built");
 await writeAppFiles(app);
 const issuer = await startStaticIssuer([key.publicJwk]);
-afterAll(async () => {
-  await issuer?.stop();
-  rmSync(app, { recursive: true });
-});
+afterAll(() => issuer?.stop());
 beforeEach(() => {
   directory = join(app, "data");
   mkdirSync(directory);

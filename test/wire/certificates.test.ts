@@ -1,18 +1,18 @@
 /** Certificates, keys and client authorities that are replaced while the service runs. */
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import https from "node:https";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
-import { startGateway } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { h2Connect } from "../harness/h2.ts";
 import { shakeHands, startLoad, type TlsIdentity, whoamiBy, whoamiOn } from "../harness/tls-callers.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
+const folder = folderForFile("certificates");
 const servers = await createAuthority(folder, "servers");
 const callers = await createAuthority(folder, "callers");
 const partners = await createAuthority(folder, "partners");
@@ -82,7 +82,7 @@ const client = {
   certificateBound: true,
 };
 const clients = ["payroll", "partner"].map((name) => ({ ...client, clientId: name, principalId: name }));
-const gateway = await startGateway({
+const gateway = await gatewayForFile({
   overrides: { clock: { now: () => Date.now() + aheadMs } },
   issuer: { clients, certificateOf: () => new X509Certificate(bound.cert) },
   env: {
@@ -98,10 +98,6 @@ const gateway = await startGateway({
 tokens.payroll = await gateway.token({ clientId: "payroll" });
 bound = partner;
 tokens.partner = await gateway.token({ clientId: "partner" });
-afterAll(async () => {
-  await gateway?.stop();
-  rmSync(folder, { recursive: true });
-});
 
 test("no call fails while the certificate is replaced, and new connections get the new one", async () => {
   const second = await serverNamed("second");

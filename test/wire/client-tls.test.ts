@@ -1,6 +1,5 @@
 /** The TypeScript client with certificate files that are replaced while it runs, and with tokens of the session route. */
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import {
@@ -15,9 +14,10 @@ import {
 } from "../../clients/typescript/src/index.ts";
 import { createGrpcTransport, createHttpClient, type TlsOptions } from "../../clients/typescript/src/node.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { startSessionDeployment, type TestClient } from "../harness/sessions.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "svc-client-tls-"));
+const folder = folderForFile("client-tls");
 const servers = await createAuthority(folder, "servers");
 const workloads = await createAuthority(folder, "workloads");
 const server = await servers.issue("server", undefined, "IP:127.0.0.1");
@@ -50,10 +50,7 @@ const deployment = await startSessionDeployment([client], {
   SVC_TLS_KEY: at("server.key"),
   SVC_TLS_CLIENT_CA: at("workloads"),
 });
-afterAll(async () => {
-  await deployment.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => deployment.stop());
 beforeEach(async () => putPair(await workloads.issue("first")));
 
 function tokensOf(tls: TlsOptions, overrides: Partial<Parameters<typeof sessionTokens>[0]> = {}): TokenProvider {

@@ -1,16 +1,16 @@
 /** The routes of the operator listener that the console is made of: its files, records with receipts, explanations. */
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { verifyReceipt } from "../../clients/typescript/src/receipts.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { searchingClients, writeOperators } from "../harness/console.ts";
-import { rest, startGateway } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
 const operatorToken = Buffer.alloc(32, 9).toString("base64url");
@@ -21,9 +21,9 @@ let log: string;
 let key: string;
 let decisionId: string;
 
-const directory = await mkdtemp(join(tmpdir(), "console-routes-"));
+const directory = folderForFile("console-routes");
 const credentials = await writeOperators(directory, { olga: operatorToken });
-const gateway = await startGateway({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
+const gateway = await gatewayForFile({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
 const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
 for (const { clientId } of clients) {
   const token = await gateway.token({ clientId });
@@ -35,10 +35,6 @@ const { logs } = (await get("/ledger", operatorToken)).body;
   name: log,
   verifier_keys: [key],
 } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a"));
-afterAll(async () => {
-  await gateway?.stop();
-  await rm(directory, { recursive: true });
-});
 
 async function get(path: string, token?: string) {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import { afterAll, describe, expect, test } from "vitest";
 import { type WhoAmIResponse, WhoAmIResponseSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -28,14 +28,12 @@ const client = {
 const sessions = new Map<Gateway, ClientHttp2Session>();
 
 const env = { SVC_PROOF_OF_POSSESSION: "dpop" };
-const first = await startGateway({ issuer: { clients: [client] }, env });
-const second = await startGateway({ dataDir: first.dataDir, env: { ...env, SVC_OIDC_ISSUER: first.issuer.url } });
+const first = await gatewayForFile({ issuer: { clients: [client] }, env });
+const second = await gatewayForFile({ dataDir: first.dataDir, env: { ...env, SVC_OIDC_ISSUER: first.issuer.url } });
 for (const gateway of [first, second]) sessions.set(gateway, await h2Connect(gateway.url));
 const token = await boundToken(first);
 afterAll(async () => {
   for (const session of sessions.values()) await h2Close(session);
-  await second?.stop();
-  await first?.stop();
 });
 
 /** A token of the issuer, bound to the key by the proof of the token request. */

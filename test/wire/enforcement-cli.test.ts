@@ -1,34 +1,26 @@
 /** The command line of local enforcement, against a real service: what it does, and what its exit codes say. */
 import { execFile } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { runCommandLine } from "../../clients/typescript/src/enforce/cli-program.ts";
 import { startIssuer } from "../../dev/issuer.ts";
 import { draws } from "../harness/draws.ts";
-import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+import { startEnforcementStack } from "../harness/enforcement.ts";
+import { folderForFile } from "../harness/folder.ts";
 
-let stack: EnforcementStack;
-let folder: string;
-let logKey: string;
+const folder = folderForFile("enforce-cli");
 const at = (name: string) => join(folder, name);
 const root = join(import.meta.dirname, "../..");
 const plaintext = Buffer.from("what nobody else reads\n".repeat(1000));
 
-beforeAll(async () => {
-  stack = await startEnforcementStack();
-  logKey = await stack.logKey();
-  folder = mkdtempSync(join(tmpdir(), "enforce-cli-"));
-  writeFileSync(at("plain"), plaintext);
-});
-afterAll(async () => {
-  await stack.stop();
-  rmSync(folder, { recursive: true });
-});
+const stack = await startEnforcementStack();
+const logKey = await stack.logKey();
+writeFileSync(at("plain"), plaintext);
+afterAll(() => stack.stop());
 
 interface Ran {
   readonly code: number;

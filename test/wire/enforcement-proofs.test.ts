@@ -1,10 +1,9 @@
 /** Proofs beside artifacts that are put together from several valid ones, or were made by a dishonest producer. */
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import {
   createEnforcer,
   localKey,
@@ -12,27 +11,20 @@ import {
   verifyArtifact,
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
-import { type EnforcementStack, failureOf } from "../harness/enforcement.ts";
-import { makeProofs, type Proof, startProvers, trySwaps } from "../harness/swapped-proofs.ts";
+import { failureOf } from "../harness/enforcement.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { makeProofs, startProvers, trySwaps } from "../harness/swapped-proofs.ts";
 
 /** One in so many of all swaps; test/long/enforcement-swaps.test.ts tries thousands. */
 const oneIn = 2_003;
 
-let stack: EnforcementStack;
-let logKeys: readonly string[];
-let proofs: readonly Proof[];
-const folder = mkdtempSync(join(tmpdir(), "proofs-"));
+const folder = folderForFile("proofs");
 const at = (name: string) => join(folder, name);
 
-beforeAll(async () => {
-  stack = await startProvers();
-  logKeys = [await stack.logKey(), await stack.logKey("payroll-c")];
-  proofs = await makeProofs(stack, folder);
-});
-afterAll(async () => {
-  await stack.stop();
-  rmSync(folder, { recursive: true });
-});
+const stack = await startProvers();
+const logKeys = [await stack.logKey(), await stack.logKey("payroll-c")];
+const proofs = await makeProofs(stack, folder);
+afterAll(() => stack.stop());
 
 test("every proof verifies, for its own kind only", async () => {
   for (const { path, kind } of proofs) {

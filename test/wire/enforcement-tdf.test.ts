@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { digestOfBytes } from "../../clients/typescript/src/enforce/data.ts";
 import {
   bytesSource,
@@ -19,16 +19,13 @@ import {
   beforePayload,
   readContainer,
 } from "../../clients/typescript/src/enforce/tdf-zip.ts";
-import { type EnforcementStack, enforcementFolder, failureOf, startEnforcementStack } from "../harness/enforcement.ts";
+import { enforcementFolder, failureOf, startEnforcementStack } from "../harness/enforcement.ts";
 
-let stack: EnforcementStack;
 const profile = "tdf";
 const resource = { kind: "customer-record", id: "cust-1" };
 const data = Buffer.from(Array.from({ length: 2_500_000 }, (_, i) => i % 249));
 
-beforeAll(async () => {
-  stack = await startEnforcementStack();
-});
+const stack = await startEnforcementStack();
 afterAll(() => stack.stop());
 const { at } = enforcementFolder("data", data);
 

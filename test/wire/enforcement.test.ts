@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import {
   createEnforcer,
   createKeyFile,
@@ -17,24 +17,15 @@ import {
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { Decision, EvidenceEvent } from "../../clients/typescript/src/enforce/platform.ts";
 import { draws } from "../harness/draws.ts";
-import {
-  type EnforcementStack,
-  enforcementFolder,
-  failureOf,
-  noAnswer,
-  startEnforcementStack,
-} from "../harness/enforcement.ts";
+import { enforcementFolder, failureOf, noAnswer, startEnforcementStack } from "../harness/enforcement.ts";
 
-let stack: EnforcementStack;
 const key = localKey("local-symmetric-key", randomBytes(32));
 const otherKey = localKey("local-other-key", randomBytes(32));
 const workload = { application: "payroll-export", environment: "production" };
 const resource = { kind: "customer-record", id: "cust-8841", mime_type: "application/pdf" };
 const plaintext = randomBytes(2_500_000);
 
-beforeAll(async () => {
-  stack = await startEnforcementStack();
-});
+const stack = await startEnforcementStack();
 afterAll(() => stack.stop());
 const { at, spool, files } = enforcementFolder("plain", plaintext);
 

@@ -3,14 +3,12 @@
  * neither fails (no answer is its own fault), nor ends, nor hangs, nor grows; and the next caller is served.
  */
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
 import { frame, refusalInConnect, refusalInTrailers } from "../harness/grpc.ts";
 import { type H1Answer, type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
@@ -29,7 +27,7 @@ const maxBodyBytes = 262_144;
 const mebibyte = 1024 * 1024;
 
 let issuer: StaticIssuer;
-let directory: string;
+const directory = folderForFile("hostile");
 let service: RunningService;
 let token: string;
 let baselineBytes: number;
@@ -40,7 +38,6 @@ let reluctant: Readonly<Record<"silent" | "slowHeaders" | "partialPreface", H1Co
 
 beforeAll(async () => {
   issuer = await startStaticIssuer([key.publicJwk]);
-  directory = mkdtempSync(join(tmpdir(), "svc-hostile-"));
   service = await startLimitedService(directory, serviceSettings(directory, issuer.url), { bodyTimeoutMs: 200 });
   const scope = "platform-api.access policy.read artifacts.write";
   token = mintToken(key, claimsOf(issuer.url, Date.now(), { scope }));
@@ -58,7 +55,6 @@ beforeAll(async () => {
 afterAll(async () => {
   service.child.kill("SIGKILL");
   await service.ended;
-  rmSync(directory, { recursive: true });
   await issuer.stop();
 });
 

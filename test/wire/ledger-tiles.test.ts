@@ -1,28 +1,22 @@
 /** The tile API of the operator listener, read as C2SP tlog-tiles clients read it. */
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import { openCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { leafHash } from "../../src/ledger/tlog/tree.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
 
-let gateway: Gateway;
-let log: { name: string; origin: string; size: number; verifier_keys: string[] };
+const gateway = await gatewayForFile();
+const token = await gateway.token();
 const receipts: GivenReceipt[] = [];
-
-beforeAll(async () => {
-  gateway = await startGateway();
-  const token = await gateway.token();
-  const body = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body;
-  for (let count = 0; count < 5; count++)
-    receipts.push((await rest(`${gateway.url}/v1/sdk/evidence`, { token, body })).body.ingestion.receipt);
-  const listed = (await (await fetch(`${gateway.opsUrl}/ledger`)).json()) as { logs: [typeof log] };
-  [log] = listed.logs;
-});
-afterAll(() => gateway.stop());
+const body = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body;
+for (let count = 0; count < 5; count++)
+  receipts.push((await rest(`${gateway.url}/v1/sdk/evidence`, { token, body })).body.ingestion.receipt);
+type Log = { name: string; origin: string; size: number; verifier_keys: string[] };
+const [log] = ((await (await fetch(`${gateway.opsUrl}/ledger`)).json()) as { logs: [Log] }).logs;
 
 const get = (path: string) => fetch(`${gateway.opsUrl}/ledger/${path}`);
 const bytesOf = async (path: string) => Buffer.from(await (await get(path)).arrayBuffer());

@@ -1,12 +1,12 @@
 /** Obligations and alerts of policies: from the request to the answer, the record, replay, search, log and metrics. */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { startGateway } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
@@ -30,18 +30,16 @@ const routes = {
 };
 const note = { id: "note", parameters: { days: "30", strict: "true", why: "secret purpose" } };
 
-const policies = await mkdtemp(join(tmpdir(), "obligations-"));
+const policies = folderForFile("obligations");
 for (const [file, text] of Object.entries(files)) {
   await mkdir(dirname(join(policies, file)), { recursive: true });
   await writeFile(join(policies, file), text);
 }
-const gateway = await startGateway({ env: { SVC_POLICY_DIR: policies } });
+const gateway = await gatewayForFile({ env: { SVC_POLICY_DIR: policies } });
 const clients = wireClients(gateway.url);
 const token = await gateway.token();
 afterAll(async () => {
   for (const client of clients ?? []) client.close();
-  await gateway?.stop();
-  await rm(policies, { recursive: true });
 });
 
 async function call(client: WireClient, route: string, body: object) {

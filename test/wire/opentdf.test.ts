@@ -2,8 +2,7 @@
  * A key access service of OpenTDF in front, over the wire: stock clients, with message types built from OpenTDF's own
  * definitions (`fixtures/opentdf/upstream.binpb`, without their validation rules).
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { createFileRegistry, type DescMethod, type DescService, fromBinary, toBinary } from "@bufbuild/protobuf";
@@ -13,7 +12,8 @@ import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { rest, startGateway } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { boundTo } from "../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
@@ -61,20 +61,16 @@ const attribute = (name: string, value: string, namespace = "example.com") =>
   `https://${namespace}/attr/${name}/value/${value}`;
 const obligation = (name: string, value: string) => `https://example.com/obl/${name}/value/${value}`;
 
-const folder = mkdtempSync(join(tmpdir(), "svc-opentdf-"));
+const folder = folderForFile("opentdf");
 for (const [file, text] of Object.entries(policies)) {
   mkdirSync(dirname(join(folder, file)), { recursive: true });
   writeFileSync(join(folder, file), text);
 }
 const issuer = await startStaticIssuer([key.publicJwk]);
-const gateway = await startGateway({
+const gateway = await gatewayForFile({
   env: { SVC_OPENTDF: "on", SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: folder, SVC_LEDGER_ORIGIN: "localhost/kas" },
 });
-afterAll(async () => {
-  await gateway?.stop();
-  await issuer?.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => issuer.stop());
 
 const scope = "platform-api.access policy.read keys.use artifacts.write";
 const tokenOf = (claims: Members) => mintToken(key, claimsOf(issuer.url, Date.now(), claims));

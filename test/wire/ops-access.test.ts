@@ -1,10 +1,9 @@
 /** Who may read the logs on the operator listener, and what search answers there. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { request as requestHttps } from "node:https";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { continues, type VerifiedReceipt, verifyReceipt } from "../../clients/typescript/src/receipts.ts";
 import type { IssuerClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
@@ -12,7 +11,8 @@ import { sameLog } from "../../examples/ledger/same-log.ts";
 import { type Receipt, ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { hashOpsToken } from "../../src/credentials/ops-credentials.ts";
 import { writeOperators } from "../harness/console.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { type Gateway, gatewayForFile, rest } from "../harness/gateway.ts";
 import { h1Exchange } from "../harness/h1.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 
@@ -29,20 +29,15 @@ const client = (clientId: string, tenantId: string): IssuerClient => ({
 });
 const issuer = { clients: [client("one", "tenant-a"), client("two", otherTenant)] };
 
-const directory = await mkdtemp(join(tmpdir(), "ops-access-"));
+const directory = folderForFile("ops-access");
 const credentials = await writeOperators(directory, { olga: operatorToken });
 const decisionless = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body as Record<string, unknown>;
 const env = { SVC_OPS_CREDENTIALS: credentials };
-const local = await startGateway({ issuer, env });
+const local = await gatewayForFile({ issuer, env });
 const tls = { SVC_OPS_TLS_CERT: certFile, SVC_OPS_TLS_KEY: join(fixtures, "server.key.pem") };
-const remote = await startGateway({ issuer, env: { ...env, ...tls, SVC_OPS_LISTEN: "0.0.0.0:0" } });
+const remote = await gatewayForFile({ issuer, env: { ...env, ...tls, SVC_OPS_LISTEN: "0.0.0.0:0" } });
 for (const gateway of [local, remote])
   for (const clientId of ["one", "two"]) await record(gateway, clientId, { artifact_digest: "sha256:abc" });
-afterAll(async () => {
-  await local?.stop();
-  await remote?.stop();
-  await rm(directory, { recursive: true });
-});
 
 async function record(gateway: Gateway, clientId: string, changes: Record<string, unknown>): Promise<string> {
   const token = await gateway.token({ clientId });

@@ -6,7 +6,8 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { rest, startGateway, unpolled } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile, rest, unpolled } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { must } from "../unit/domain/world.ts";
 
@@ -15,9 +16,9 @@ const samples = join(import.meta.dirname, "../../policies");
 const decisions: string[] = [];
 let evidence: string;
 
-const policies = await mkdtemp(join(tmpdir(), "policy-replay-"));
+const policies = folderForFile("policy-replay");
 await cp(samples, policies, { recursive: true });
-const gateway = await startGateway({ env: { SVC_POLICY_DIR: policies }, overrides: unpolled });
+const gateway = await gatewayForFile({ env: { SVC_POLICY_DIR: policies }, overrides: unpolled });
 const token = await gateway.token();
 const tenant = (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).body.caller.tenant_id;
 for (const { route, body } of sampleCalls()) {
@@ -31,8 +32,6 @@ vi.stubEnv("SVC_POLICY_DIR", policies);
 
 afterAll(async () => {
   vi.unstubAllEnvs();
-  await gateway.stop();
-  await rm(policies, { recursive: true });
 });
 
 async function explain(...options: string[]) {

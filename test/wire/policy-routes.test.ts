@@ -1,38 +1,24 @@
 /** Policies on the operator listener: in force, as they were, and drafts that are tried beside them. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { searchingClients, writeOperators } from "../harness/console.ts";
-import { type Gateway, startGateway, unpolled } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile, unpolled } from "../harness/gateway.ts";
 
 const policies = join(import.meta.dirname, "../../policies");
 const tokens = ["olga", "otto"].map((_, at) => Buffer.alloc(32, 21 + at).toString("base64url"));
 const [operatorToken = "", otherToken = ""] = tokens;
 const clients = searchingClients("tenant-a", "tenant-b");
 
-let directory: string;
-let gateway: Gateway;
-let log: string;
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "policy-routes-"));
-  const credentials = await writeOperators(directory, { olga: operatorToken, otto: otherToken });
-  gateway = await startGateway({
-    issuer: { clients },
-    env: { SVC_OPS_CREDENTIALS: credentials },
-    overrides: unpolled,
-  });
-  for (const { clientId } of clients)
-    await recordSamples({ url: gateway.url, token: await gateway.token({ clientId }) });
-  const { logs } = (await ask("/ledger")).body;
-  ({ name: log } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a"));
-}, 60_000);
-afterAll(async () => {
-  await gateway?.stop();
-  await rm(directory, { recursive: true });
-});
+const directory = folderForFile("policy-routes");
+const credentials = await writeOperators(directory, { olga: operatorToken, otto: otherToken });
+const env = { SVC_OPS_CREDENTIALS: credentials };
+const gateway = await gatewayForFile({ issuer: { clients }, env, overrides: unpolled });
+for (const { clientId } of clients) await recordSamples({ url: gateway.url, token: await gateway.token({ clientId }) });
+const { logs } = (await ask("/ledger")).body;
+const { name: log } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a");
 
 async function ask(path: string, token: string | undefined = operatorToken, body?: unknown) {
   const response = await fetch(gateway.opsUrl + path, {

@@ -1,10 +1,7 @@
-/** Callers that do not take what they asked for, or ask for too much at once, hold nothing for long. */
-import { mkdtempSync, rmSync } from "node:fs";
 import http2 from "node:http2";
 import net from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Fields, h2Frame, h2NoWindow, h2Preface, h2Raw, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
@@ -12,13 +9,12 @@ import { serviceSettings, startLimitedService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
 const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
-const directory = mkdtempSync(join(tmpdir(), "svc-slow-"));
+const directory = folderForFile("slow");
 const settings = { ...serviceSettings(directory, issuer.url), SVC_MAX_CONNECTIONS: "16" };
 const service = await startLimitedService(directory, settings, { answerTimeoutMs: 500 });
 afterAll(async () => {
   service.child.kill("SIGKILL");
   await service.ended;
-  rmSync(directory, { recursive: true });
   await issuer.stop();
 });
 

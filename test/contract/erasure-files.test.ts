@@ -10,14 +10,12 @@ import { openSqliteArchive } from "../../src/stores/sqlite/backend.ts";
 import { migrations } from "../../src/stores/sqlite/schema.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
 import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
 import { indexRows } from "./settled-search.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 
 let fixture: SqliteFixture;

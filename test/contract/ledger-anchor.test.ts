@@ -6,13 +6,11 @@ import type { LogState } from "../../src/ledger/ports/store.ts";
 import { anchorConnection, SqliteAnchor } from "../../src/stores/files/anchor.ts";
 import { openConnection } from "../../src/stores/files/connection.ts";
 import { SqliteQueries } from "../../src/stores/sqlite/queries.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 const bob = tenant("bob");
 const refused = { name: "IncompatibleStoreError" };

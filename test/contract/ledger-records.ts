@@ -65,6 +65,13 @@ export function recordMaker(clock: Clock, random: RandomFill) {
   });
 }
 
+/** What a file's tests need for records: a clock, randomness of its own seed, and a maker. */
+export function recordKit(seed?: string, nowMs?: number) {
+  const clock = manualClock(nowMs);
+  const random = seededRandom(seed);
+  return { clock, random, makeRecord: recordMaker(clock, random) };
+}
+
 function parsed<Value>(value: Value | undefined): Value {
   if (value === undefined) throw new Error("The test's own value is malformed.");
   return value;

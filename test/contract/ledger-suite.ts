@@ -12,7 +12,7 @@ import { requestDigest } from "../../src/ledger/record/record.ts";
 import { openCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
-import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { givenOf, manualClock, recordKit, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { StoreFixture } from "./store-fixture.ts";
 
 const alice = tenant("alice");
@@ -21,9 +21,7 @@ const bob = tenant("bob");
 /** Checks one store against the contract. */
 export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`ledger on ${name}`, () => {
-    const clock = manualClock();
-    const random = seededRandom();
-    const makeRecord = recordMaker(clock, random);
+    const { clock, random, makeRecord } = recordKit();
     let fixture: StoreFixture;
     let ledger: Ledger & PublishedLogs;
 

@@ -15,11 +15,9 @@ import { startStandby } from "../harness/postgres-standby.ts";
 import { startTcpProxy } from "../harness/tcp-proxy.ts";
 import { startWitness } from "../harness/witness.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 
-const clock = manualClock(Date.now());
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit(undefined, Date.now());
 const alice = tenant("alice");
 const retryMs = 1_000;
 

@@ -15,12 +15,10 @@ import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { findCosignature, parseCosignerKey } from "../../src/ledger/witness/cosignature.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
-const clock = manualClock(Date.now());
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit(undefined, Date.now());
 const alice = tenant("alice");
 const bob = tenant("bob");
 const unavailable = { name: "ServiceError", reason: "store_unavailable" };

@@ -14,12 +14,10 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { FaultControl } from "./ledger-faulty-connection.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 const refusal = {
   reason: "store_unavailable",

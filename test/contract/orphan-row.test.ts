@@ -4,7 +4,7 @@ import { runCommandLine } from "../../src/cli/run.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { manualClock, recordKit, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 const server = postgresOfFile();
@@ -16,8 +16,7 @@ const stores = [
 ] as const;
 
 test.each(stores)("on %s the log is not continued, and others are", async (_name, makeFixture) => {
-  const [clock, random] = [manualClock(), seededRandom()];
-  const makeRecord = recordMaker(clock, random);
+  const { clock, random, makeRecord } = recordKit();
   const fixture = await makeFixture();
   const ledger = await fixture.open({ clock, random });
   try {

@@ -7,11 +7,9 @@ import { takeAttempt } from "../../src/domain/session.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const tenants = Array.from({ length: 40 }, (_, at) => tenant(`tenant-${at}`));
 const first = tenant("tenant-0");
 const refusal = { reason: "store_unavailable" };

@@ -10,12 +10,10 @@ import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 const options = { clock, random };
 let fixture: PostgresFixture;

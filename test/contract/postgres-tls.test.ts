@@ -6,11 +6,9 @@ import { type CertificateAuthority, createAuthority, type IssuedCertificate } fr
 import { folderForFile } from "../harness/folder.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 
 const folder = folderForFile("postgres-tls");

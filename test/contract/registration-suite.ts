@@ -11,7 +11,7 @@ import {
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
 import type { IndexerOptions, StoreFixture } from "./store-fixture.ts";
 
 const alice = tenant("alice");
@@ -34,9 +34,7 @@ interface Said {
 /** Checks one store against the contract. */
 export function registrationSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`registrations on ${name}`, () => {
-    const clock = manualClock();
-    const random = seededRandom("registrations");
-    const makeRecord = recordMaker(clock, random);
+    const { clock, random, makeRecord } = recordKit("registrations");
     let fixture: StoreFixture;
     let ledger: Ledger;
 

@@ -6,7 +6,7 @@ import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts"
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
 
 const server = postgresOfFile();
@@ -15,8 +15,7 @@ rotationSuite("PostgreSQL", () => postgresFixture(server));
 
 test("an interrupted rotation is completed, with every step, once for each log", async () => {
   const fixture = await postgresFixture(server);
-  const [clock, random] = [manualClock(), seededRandom()];
-  const makeRecord = recordMaker(clock, random);
+  const { clock, random, makeRecord } = recordKit();
   const kindsOf = async (name: string) => (await fixture.rows(name)).map(({ leaf }) => JSON.parse(leaf).kind);
   try {
     const ledger = await fixture.open({ clock, random });
@@ -46,8 +45,7 @@ test.each(["ends a segment of the search index", "rebuilds the index"])(
   "an append that first records the next key is refused if that %s",
   async (what) => {
     const fixture = await postgresFixture(server);
-    const [clock, random] = [manualClock(), seededRandom(what)];
-    const makeRecord = recordMaker(clock, random);
+    const { clock, random, makeRecord } = recordKit(what);
     const alice = tenant("alice");
     const ledger = await fixture.open({ clock, random });
     try {
@@ -77,8 +75,7 @@ test.each(["ends a segment of the search index", "rebuilds the index"])(
 
 test("a rotation during an append's wait for the head is seen under its lock", async () => {
   const fixture = await postgresFixture(server);
-  const [clock, random] = [manualClock(), seededRandom()];
-  const makeRecord = recordMaker(clock, random);
+  const { clock, random, makeRecord } = recordKit();
   const alice = tenant("alice");
   const ledger = await fixture.open({ clock, random, timeoutMs: 30_000 });
   try {
@@ -108,8 +105,7 @@ test("ledger verify accepts a second rotation that a log lacks, and no unknown k
   const fixture = await postgresFixture(server);
   vi.stubEnv("SVC_STORE", fixture.url);
   vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
-  const [clock, random] = [manualClock(), seededRandom()];
-  const makeRecord = recordMaker(clock, random);
+  const { clock, random, makeRecord } = recordKit();
   const verify = async () => {
     const { terminal, written } = captureTerminal();
     await runCommandLine(["ledger", "verify"], terminal);

@@ -9,7 +9,7 @@ import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
-import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { givenOf, recordKit, seededRandom, tenant } from "./ledger-records.ts";
 import type { StoreFixture } from "./store-fixture.ts";
 
 const alice = tenant("alice");
@@ -18,9 +18,7 @@ const bob = tenant("bob");
 
 export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`a rotation on ${name}`, () => {
-    const clock = manualClock();
-    const random = seededRandom();
-    const makeRecord = recordMaker(clock, random);
+    const { clock, random, makeRecord } = recordKit();
     const opened: Ledger[] = [];
     let fixture: StoreFixture;
     let folder: string;

@@ -9,14 +9,12 @@ import { draws } from "../harness/draws.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { statement } from "./erasure-suite.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { indexRows } from "./settled-search.ts";
 import type { StoreFixture } from "./store-fixture.ts";
 
-const clock = manualClock();
-const random = seededRandom("segments");
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit("segments");
 const alice = tenant("alice");
 const machine = { clock, random };
 const _noTerm = new Uint8Array(16);

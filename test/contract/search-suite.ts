@@ -15,7 +15,7 @@ import {
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import { draws } from "../harness/draws.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
 import { indexRows } from "./settled-search.ts";
 import type { StoreFixture } from "./store-fixture.ts";
 
@@ -96,9 +96,7 @@ const asked = fc.record({
 /** Checks one store. */
 export function searchSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`search on ${name}`, () => {
-    const clock = manualClock();
-    const random = seededRandom("search");
-    const makeRecord = recordMaker(clock, random);
+    const { clock, random, makeRecord } = recordKit("search");
     let fixture: StoreFixture;
     let ledger: Ledger & PublishedLogs;
 

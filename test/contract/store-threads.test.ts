@@ -6,12 +6,10 @@ import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { FaultControl } from "./ledger-faulty-connection.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 let fixture: SqliteFixture;
 let ledger: ServiceLedger;

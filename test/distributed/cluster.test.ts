@@ -6,22 +6,18 @@ import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/post
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { recordKit, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
 import { indexerOver, openPostgresAdministration } from "../contract/upkeep.ts";
 import { startCitus, urlOf } from "../harness/citus.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 let fixture: PostgresFixture;
 let ledgers: ServiceLedger[];
 
-const cluster = await startCitus({
-  settings: { "citus.enable_stat_counters": "on" },
-});
+const cluster = await startCitus({ "citus.enable_stat_counters": "on" });
 afterAll(() => cluster.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(cluster.coordinator, { distributed: true });

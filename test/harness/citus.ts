@@ -15,24 +15,20 @@ export interface CitusCluster {
   stop(): Promise<void>;
 }
 
-export interface CitusOptions {
-  readonly workers?: number;
-  /** Shards of a table: few, so that databases are made quickly. */
-  readonly shards?: number;
-  /** Settings of every node besides those that a cluster needs. */
-  readonly settings?: Readonly<Record<string, string>>;
-}
-
-/** Starts a cluster. Rejects where PostgreSQL or the extension is not installed. */
-export async function startCitus({ workers = 2, shards = 4, settings = {} }: CitusOptions = {}): Promise<CitusCluster> {
+/**
+ * Starts a cluster of two workers. Rejects where PostgreSQL or the extension is not installed.
+ *
+ * @param settings of every node, besides those that a cluster needs
+ */
+export async function startCitus(settings: Readonly<Record<string, string>> = {}): Promise<CitusCluster> {
   requireCitus();
-  const options = { binaries, settings: { ...clusterSettings, "citus.shard_count": String(shards), ...settings } };
+  const options = { binaries, settings: { ...clusterSettings, ...settings } };
   const nodes: PostgresServer[] = [];
   const stop = async () => {
     await Promise.all(nodes.map((node) => node.stop()));
   };
   try {
-    for (let started = 0; started <= workers; started++) nodes.push(await startPostgres(options));
+    for (let started = 0; started <= 2; started++) nodes.push(await startPostgres(options));
   } catch (error) {
     await stop();
     throw error;
@@ -60,6 +56,8 @@ export function urlOf({ url }: PostgresServer, database: string): string {
 /** Each database has a process of its own that looks after it, besides those of the server. */
 const clusterSettings = {
   shared_preload_libraries: "citus",
+  // Few, so that databases are made quickly.
+  "citus.shard_count": "4",
   // Loopback, and no certificates.
   "citus.node_conninfo": "sslmode=disable",
   wal_level: "logical",

@@ -6,14 +6,12 @@ import type { TenantId } from "../../src/base/ids.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import { type Fault, FaultControl } from "../contract/ledger-faulty-connection.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { recordKit, tenant } from "../contract/ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
 import { indexRows, settle } from "../contract/settled-search.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 const refused = { status: "rejected", reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } } };
 

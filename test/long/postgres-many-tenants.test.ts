@@ -9,14 +9,12 @@ import { openPostgresArchive } from "../../src/stores/postgres/backend.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { recordKit, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const names = Array.from({ length: 24 }, (_, at) => tenant(`tenant-${at}`));
 
 let fixture: PostgresFixture;

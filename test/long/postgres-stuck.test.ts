@@ -9,13 +9,11 @@ import { type LogName, logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { runChecks } from "../../src/ops/readiness.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { recordKit, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const timeoutMs = 3_500;
 /** On a busy machine too, work ends before this: a step with a second time limit would take as long again. */
 const inTimeMs = (limitMs: number) => 1.9 * limitMs;

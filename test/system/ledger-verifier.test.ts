@@ -5,15 +5,13 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import type { Receipt } from "../../src/ledger/ports/ledger.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { recordKit, tenant } from "../contract/ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
 import { folderForFile } from "../harness/folder.ts";
 
 /** Two full tiles on level 0, and a part of a third. */
 const records = 700;
-const clock = manualClock();
-const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
+const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 
 let fixture: SqliteFixture;

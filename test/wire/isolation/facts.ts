@@ -9,8 +9,7 @@ import { runCommandLine } from "../../../src/cli/run.ts";
 import { recordIn } from "../../harness/ledger.ts";
 import { captureTerminal } from "../../unit/cli/terminal.ts";
 import { factsKind } from "./policy-sets.ts";
-import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, receiptOf, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, type IsolationRow, receiptOf, type Wire, type World } from "./world.ts";
 
 interface Side {
   readonly tenant: TenantId;

@@ -6,8 +6,7 @@ import { logNameOf } from "../../../src/ledger/tlog/log-name.ts";
 import { parseNote } from "../../../src/ledger/tlog/note.ts";
 import { parseVerifierKey } from "../../../src/ledger/tlog/note-keys.ts";
 import { parseCosignerKey } from "../../../src/ledger/witness/cosignature.ts";
-import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, expectAllDifferent, receiptOf, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, expectAllDifferent, type IsolationRow, receiptOf, type Wire, type World } from "./world.ts";
 
 interface ListedLog {
   readonly name: string;

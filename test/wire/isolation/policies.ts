@@ -2,8 +2,7 @@
 import { expect } from "vitest";
 import { recordIn } from "../../harness/ledger.ts";
 import { personKind, personPolicyOf, policyOf, tenantsWithoutSets, tenantsWithSets } from "./policy-sets.ts";
-import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, type IsolationRow, type Wire, type World } from "./world.ts";
 
 const plan = {
   operation: "protect",

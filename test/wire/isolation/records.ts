@@ -6,8 +6,16 @@ import { sampleCalls } from "../../../dev/requests.ts";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
 import { searchFields } from "../../../src/ledger/ports/search.ts";
 import { recordIn } from "../../harness/ledger.ts";
-import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, type Wire, type World } from "./world.ts";
+import {
+  answerOf,
+  bearer,
+  expectAllDifferent,
+  type IsolationRow,
+  reasonOf,
+  receiptOf,
+  type Wire,
+  type World,
+} from "./world.ts";
 
 const citingRoutes = ["/v1/sdk/artifact-register", "/v1/sdk/evidence"] as const;
 const bodyOf = (route: string, decisionId?: string) =>

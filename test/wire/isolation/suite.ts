@@ -5,13 +5,12 @@ import { factRows } from "./facts.ts";
 import { logRows } from "./logs.ts";
 import { noTenantIds } from "./names.ts";
 import { policyRows } from "./policies.ts";
-import { proofRows } from "./proofs.ts";
 import { recordRows } from "./records.ts";
 import { rpcChecks } from "./rpcs.ts";
 import { sessionRows } from "./sessions.ts";
 import { bearer, reasonOf, startWorld, type Wire, type World, type wireNames } from "./world.ts";
 
-const rows = [...recordRows, ...factRows, ...logRows, ...sessionRows, ...proofRows, ...policyRows];
+const rows = [...recordRows, ...factRows, ...logRows, ...sessionRows, ...policyRows];
 
 /** Tables that hold nothing of any tenant, and why. */
 const tablesOfNobody: Readonly<Record<string, string>> = {

@@ -71,6 +71,14 @@ export interface World {
   stop(): Promise<void>;
 }
 
+/** One stored thing of which no tenant gets anything of another's. */
+export interface IsolationRow {
+  readonly thing: string;
+  /** Tables that hold it, by their names in every store. */
+  readonly tables: readonly string[];
+  readonly check: (world: World, wire: Wire) => Promise<void>;
+}
+
 export async function startWorld(store: TestStore): Promise<World> {
   const key = newTestKey("ES256", "key-1");
   const issuer = await startStaticIssuer([key.publicJwk]);

@@ -417,7 +417,6 @@ test.each<readonly [string, object, readonly string[]]>([
   ["one that is none", withCandidates({ id: "a" }, "alice"), [at(1)]],
   ["one without an id", withCandidates({ id: "a" }, {}), [at(1, ".id")]],
   ["one with an empty id", withCandidates({ id: "" }), [at(0, ".id")]],
-  ["one with a long id", withCandidates({ id: "a".repeat(257) }), [at(0, ".id")]],
   ["one twice", withCandidates({ id: "a" }, { id: "b" }, { id: "a", properties: { x: 1 } }), [at(2, ".id")]],
   ["one of another type", withCandidates({ id: "a" }, { type: "other", id: "b" }), [at(1, ".type")]],
   ["one with properties that are no map", withCandidates({ id: "a", properties: [] }), [at(0, ".properties")]],
@@ -427,12 +426,8 @@ test.each<readonly [string, object, readonly string[]]>([
     [at(0, ".properties[1].value")],
   ],
   ["several wrong ones", withCandidates({ id: "a" }, 1, { id: "" }), [at(1), at(2, ".id")]],
-  ["U+0000 in one", withCandidates({ id: "\0" }), ["context[0].value[0][0].value"]],
-  ["no action", { action: undefined }, ["action"]],
   ["an unknown action", { action: { name: "fly" } }, ["action.name"]],
-  ["a negative limit", { page: { limit: -1 } }, ["page.limit"]],
   ["a limit that is none", { page: { limit: "2" } }, ["page.limit"]],
-  ["a long token", { page: { token: "1".repeat(129) } }, ["page.token"]],
 ])("a search with %s is refused, for subjects and for resources", async (_name, change, fields) => {
   for (const [searched, body] of Object.entries({ subject: readers, resource: readable })) {
     const { status, body: answer } = await search(searched, { ...body, ...change });
@@ -449,9 +444,7 @@ const spelled = (name: string, value: unknown) => withCandidates({ id: "a", prop
 const actionNames = (...names: readonly string[]) => withCandidates(...names.map((name) => ({ name })));
 
 test.each<readonly [string, keyof typeof searches, object, string]>([
-  ["no subject", "subject", { subject: undefined }, "subject"],
   ["a subject without a type", "subject", { subject: {} }, "subject.type"],
-  ["an empty type", "subject", { subject: { type: "" } }, "subject.type"],
   ["a resource without an id", "subject", { resource: { type: "record" } }, "resource.id"],
   ["a candidate not in NFC", "subject", withCandidates({ id: "a" }, { id: "e\u0301ve" }), at(1, ".id")],
   ["a property with = of a candidate", "subject", spelled("b=c", 1), at(0, ".properties[0].key")],

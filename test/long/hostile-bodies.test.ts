@@ -3,12 +3,43 @@
  * no more than a caller can read. Compared by processor time in one run with a wide margin: work that grows faster than
  * the body exceeds it a hundredfold.
  */
+import type { Message } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
-import { maxViolations } from "../../src/base/errors.ts";
-import { cpuMs, refusalOf, type Spelling } from "../harness/body-readers.ts";
+import { invalidRequests, maxViolations, ServiceError } from "../../src/base/errors.ts";
+import { readBinary } from "../../src/transport/codec/binary-records.ts";
+import { readJson } from "../../src/transport/codec/json-reader.ts";
+import { rulesOf } from "../../src/transport/codec/rules.ts";
 import { fullRequest, spellings } from "../harness/full-bodies.ts";
 import { hostileBinary, hostileJson } from "../harness/hostile-bodies.ts";
-import { methodOn } from "../harness/methods.ts";
+import { methodOn, type WireMethod } from "../harness/methods.ts";
+
+/** The JSON of the JSON routes, canonical JSON, and protobuf. */
+type Spelling = "rest" | "canonical" | "binary";
+
+const reads: Readonly<Record<Spelling, (method: WireMethod, body: Buffer) => Message>> = {
+  rest: ({ desc }, body) => readJson(desc.input, body, "rest"),
+  canonical: ({ desc: { input } }, body) => readJson(input, body, "canonical"),
+  binary: ({ desc: { input } }, body) => readBinary(input, body),
+};
+
+/** The refusal of a body; undefined for that of a good request. */
+function refusalOf(spelling: Spelling, method: WireMethod, body: Buffer): ServiceError | undefined {
+  try {
+    const violations = rulesOf(method.desc.input)(reads[spelling](method, body));
+    return violations.length === 0 ? undefined : invalidRequests(violations);
+  } catch (error) {
+    if (error instanceof ServiceError) return error;
+    throw error;
+  }
+}
+
+/** Processor time that the work takes, in milliseconds. */
+function cpuMs(work: () => void): number {
+  const before = process.threadCpuUsage();
+  work();
+  const { user, system } = process.threadCpuUsage(before);
+  return (user + system) / 1000;
+}
 
 /** So many times what a good body of the same size costs, and this much in any case. */
 const margin = 30;

@@ -1,11 +1,31 @@
 /** The explorer as a person uses it, in headless Chromium. */
+import { createServer, request } from "node:http";
 import type { BrowserContextOptions, Locator, Page } from "playwright-core";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { authzenRoutes, bulkRoutes } from "../../src/domain/routes.ts";
 import { browserForFile } from "../harness/browser.ts";
 import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
+import { listenOnLoopback } from "../harness/loopback.ts";
 import { openApiDocument } from "../harness/openapi.ts";
-import { startPrefixProxy } from "../harness/prefix-proxy.ts";
+
+/** Starts it on a free loopback port. `url` is the base URL of the service behind it, without a slash at the end. */
+async function startPrefixProxy(target: string, prefix: string): Promise<{ url: string; stop(): Promise<void> }> {
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.url === undefined || !incoming.url.startsWith(`${prefix}/`)) {
+      outgoing.writeHead(404).end();
+      return;
+    }
+    const { method, headers } = incoming;
+    const onward = request(new URL(incoming.url.slice(prefix.length), target), { method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on("error", () => outgoing.destroy());
+    incoming.pipe(onward);
+  });
+  const { port, stop } = await listenOnLoopback(server);
+  return { url: `http://127.0.0.1:${port}${prefix}`, stop };
+}
 
 const gateway = await gatewayForFile();
 const openPage = await browserForFile();

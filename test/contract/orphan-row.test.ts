@@ -1,8 +1,7 @@
 /** A row that stands behind a log's head, as after a restore that mixed two copies. */
 import { afterEach, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordKit, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -85,11 +84,7 @@ test.each(stores)("on %s ledger verify names every row without a log", async (ki
   const fixture = await makeFixture();
   vi.stubEnv("SVC_STORE", "url" in fixture ? fixture.url : `sqlite:${fixture.path}`);
   vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
-  const verify = async (...options: readonly string[]) => {
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["ledger", "verify", ...options], terminal);
-    return written;
-  };
+  const verify = (...options: readonly string[]) => run("ledger", "verify", ...options);
   try {
     const ledger = await fixture.open({ clock, random });
     await ledger.append(recordMaker(clock, random)(tenant("alice")));

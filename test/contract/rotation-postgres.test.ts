@@ -1,10 +1,9 @@
 import { Client } from "pg";
 import { expect, test, vi } from "vitest";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
@@ -106,11 +105,7 @@ test("ledger verify accepts a second rotation that a log lacks, and no unknown k
   vi.stubEnv("SVC_STORE", fixture.url);
   vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
   const { clock, random, makeRecord } = recordKit();
-  const verify = async () => {
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["ledger", "verify"], terminal);
-    return written;
-  };
+  const verify = () => run("ledger", "verify");
   /** Puts a new key before the one that signs, as `keys rotate` does. */
   const rotate = () => {
     const [key] = readKeyFile(fixture.keyPath) ?? [];

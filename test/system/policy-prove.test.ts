@@ -7,7 +7,6 @@ import { promisify } from "node:util";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { askProver } from "../../src/cli/policy/prover-process.ts";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { loadPolicyDirectory } from "../../src/policy/check/check.ts";
 import { compareBundles } from "../../src/policy/diff/compare.ts";
 import { type Proof, proveEqual } from "../../src/policy/diff/prove.ts";
@@ -16,7 +15,7 @@ import { differenceOf, type PolicyQuery } from "../../src/policy/model/decision.
 import { describeProblem } from "../../src/policy/model/problem.ts";
 import { parseQuery } from "../../src/policy/model/query.ts";
 import { listenForHanging } from "../harness/hanging.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 import { knowingFiles } from "../unit/policy/entities.ts";
 import {
   anyQueries,
@@ -321,10 +320,8 @@ describe("the command", limits, () => {
 
   const diff = async (solverProgram: string, ...options: string[]) => {
     process.env.CVC5 = solverProgram;
-    const { terminal, written } = captureTerminal();
     const directories = [join(folder, "old"), join(folder, "new")];
-    await runCommandLine(["policy", "diff", ...directories, "--prove", "--prover", program, ...options], terminal);
-    return written;
+    return run("policy", "diff", ...directories, "--prove", "--prover", program, ...options);
   };
 
   test("proves a refactoring of the sample directory", async () => {

@@ -5,13 +5,12 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { searches as pairsOfSearches } from "../fixtures/authzen-pairs.ts";
 import { ordinaryScopes, record, startAuthzen, user } from "../harness/authzen.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { type RestAnswer, rest } from "../harness/gateway.ts";
 import { logKeyOf, recordIn } from "../harness/ledger.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 
 type Any = RestAnswer["body"];
 
@@ -259,9 +258,7 @@ describe("an answer with its receipts", () => {
   async function verify(answer: Any, key: string, named = "answer.json") {
     const file = join(folder, named);
     writeFileSync(file, JSON.stringify(answer));
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["ledger", "receipt", "verify", file, "--key", key], terminal);
-    return written;
+    return run("ledger", "receipt", "verify", file, "--key", key);
   }
 
   /** The answer with one of its members changed, or left out, outside of its receipts; each with its path. */

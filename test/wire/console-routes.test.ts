@@ -7,11 +7,10 @@ import { describe, expect, test } from "vitest";
 import { verifyReceipt } from "../../clients/typescript/src/receipts.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { searchingClients, writeOperators } from "../harness/console.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 
 const operatorToken = Buffer.alloc(32, 9).toString("base64url");
 const scopes = ["platform-api.access", "evidence.write", "ledger.search"];
@@ -116,8 +115,7 @@ describe("a report", () => {
     await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
     const asked = ["--tenant", "tenant-a", "--template", "unevidenced", "--out", out, "--csv"];
     const range = ["--from", "2026-01-01T00:00:00Z", "--to", "2100-01-01T00:00:00Z"];
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["ledger", "report", "--config", settings, ...asked, ...range], terminal);
+    const written = await run("ledger", "report", "--config", settings, ...asked, ...range);
     expect(written.err).toBe("");
     for (const token of [operatorToken, await gateway.token({ clientId: "tenant-a" })])
       for (const format of ["html", "csv"]) {

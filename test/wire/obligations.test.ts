@@ -2,14 +2,13 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 
 const files = {
   "manifest.yaml": 'platform: platform\ntenants: { "*": default }\ndisclosable: [attributes.owner]\n',
@@ -55,8 +54,7 @@ const noted = { labels: ["noted"], purpose: "secret purpose" };
 async function command(...words: string[]) {
   vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
   vi.stubEnv("SVC_POLICY_DIR", policies);
-  const { terminal, written } = captureTerminal();
-  await runCommandLine([...words, "--json"], terminal);
+  const written = await run(...words, "--json");
   vi.unstubAllEnvs();
   return JSON.parse(written.out);
 }

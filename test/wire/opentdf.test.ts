@@ -11,13 +11,12 @@ import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { boundTo } from "../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 
 const upstream = createFileRegistry(
   fromBinary(FileDescriptorSetSchema, readFileSync(join(import.meta.dirname, "../fixtures/opentdf/upstream.binpb"))),
@@ -131,9 +130,8 @@ async function refusalOf(asked: Promise<unknown>): Promise<{ code: Code; reason:
 /** The recorded questions about a user. */
 async function recordsAbout(principal: string): Promise<Any[]> {
   vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
-  const { terminal, written } = captureTerminal();
   const about = ["--tenant", "tenant-a", "--on-behalf-of", `principal/${principal}`];
-  await runCommandLine(["ledger", "search", ...about, "--records", "--json"], terminal);
+  const written = await run("ledger", "search", ...about, "--records", "--json");
   vi.unstubAllEnvs();
   return JSON.parse(written.out).found.map(({ record }: Any) => record);
 }

@@ -5,10 +5,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile, rest, unpolled } from "../harness/gateway.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 import { must } from "../unit/domain/world.ts";
 
 const samples = join(import.meta.dirname, "../../policies");
@@ -34,11 +33,7 @@ afterAll(async () => {
   vi.unstubAllEnvs();
 });
 
-async function explain(...options: string[]) {
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(["policy", "explain", ...options], terminal);
-  return written;
-}
+const explain = (...options: string[]) => run("policy", "explain", ...options);
 
 async function explained(...options: string[]) {
   const { out, code } = await explain(...options, "--json");
@@ -46,9 +41,8 @@ async function explained(...options: string[]) {
 }
 
 async function replay(decision: string, of = tenant, ...more: string[]) {
-  const { terminal, written } = captureTerminal();
   const command = ["policy", "replay", "--decision", decision, "--tenant", of, ...more];
-  await runCommandLine([...command, "--json"], terminal);
+  const written = await run(...command, "--json");
   return { ...JSON.parse(written.out), code: written.code };
 }
 
@@ -72,8 +66,7 @@ test("after three policy changes every decision replays, and shows how it would 
 });
 
 test("the text form shows the decision, and each difference on a line", async () => {
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(["policy", "replay", samples, "--decision", decisions[0] ?? "", "--tenant", tenant], terminal);
+  const written = await run("policy", "replay", samples, "--decision", decisions[0] ?? "", "--tenant", tenant);
   expect(written).toMatchObject({ err: "", code: 0 });
   expect(written.out.split("\n")).toEqual([
     expect.stringMatching(/^protect on \/v1\/sdk\/protection-plan at \S+Z: ALLOW, platform\/data-operations, /),
@@ -121,8 +114,7 @@ test("a decision is found by the id of its request, and read from a record or a 
   expect(found).toMatchObject({ code: 0, record: { record_id: id, request_id: "asked-once" } });
 
   const file = join(policies, "..", `answer-${id}.json`);
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(["ledger", "search", "--tenant", tenant, "--record", id, "--records", "--json"], terminal);
+  const written = await run("ledger", "search", "--tenant", tenant, "--record", id, "--records", "--json");
   for (const text of [body, body.decision.receipt, JSON.parse(written.out).found[0].record].map((it) =>
     JSON.stringify(it),
   )) {
@@ -163,8 +155,7 @@ test("recorded decisions that another directory decides differently are counted"
     '@id("no-plans") forbid (principal, action == Action::"protect", resource);',
   );
   const diff = async (before: string, ...options: string[]) => {
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["policy", "diff", before, strict, ...options, "--json"], terminal);
+    const written = await run("policy", "diff", before, strict, ...options, "--json");
     return { ...JSON.parse(written.out), code: written.code };
   };
   const { recorded, ways, code } = await diff(samples, "--since", "1h");

@@ -3,7 +3,6 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
@@ -11,7 +10,7 @@ import { type WireClient, wireClients } from "../harness/clients.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { logKeyOf } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run } from "../unit/cli/surroundings.ts";
 
 const gateway = await gatewayForFile();
 const token = await gateway.token();
@@ -105,9 +104,7 @@ test("the command checks the answer too, and reports if it cannot", async () => 
   const verify = async (content: unknown) => {
     const file = join(gateway.dataDir, "answer.json");
     writeFileSync(file, JSON.stringify(content));
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["ledger", "receipt", "verify", file, "--key", vkey], terminal);
-    return written;
+    return run("ledger", "receipt", "verify", file, "--key", vkey);
   };
   expect(await verify(body)).toMatchObject({ code: 0, out: expect.stringContaining("the answer says the same") });
   expect(await verify(receipt)).toMatchObject({

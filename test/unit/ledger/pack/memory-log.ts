@@ -16,8 +16,9 @@ import { hasTerms } from "../../../../src/ledger/search/search-terms.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../../../src/ledger/tlog/note-keys.ts";
 import { RightEdge } from "../../../../src/ledger/tlog/right-edge.ts";
 import { LogSigner } from "../../../../src/ledger/tlog/signer.ts";
+import { nodesOfTiles } from "../../../../src/ledger/tlog/tile-nodes.ts";
 import { formatPath, formatTlogProof } from "../../../../src/ledger/tlog/tlog-proof.ts";
-import { type Hash, leafHash, nodeHash, Tree } from "../../../../src/ledger/tlog/tree.ts";
+import { leafHash, Tree } from "../../../../src/ledger/tlog/tree.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../../contract/ledger-records.ts";
 
 type Stored = Omit<SealedEntry, "opening"> & { opening: Uint8Array | undefined; recordedAtMs: number };
@@ -29,14 +30,10 @@ export function moment(seconds: number): string {
   return new Date(startMs + seconds * 1_000).toISOString();
 }
 
-export interface MemoryLogOptions {
-  readonly name?: string;
-  readonly seed?: string;
-  /** Entries that a page of a search looks at, at most. */
-  readonly pageSteps?: number;
-}
+/** Entries that a page of a search looks at, at most. */
+const pageSteps = 3;
 
-export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: MemoryLogOptions = {}) {
+export function memoryLog({ name = "alice", seed = name }: { readonly name?: string; readonly seed?: string } = {}) {
   const tenantId = tenant(name);
   const clock = manualClock(startMs);
   const random = seededRandom(seed);
@@ -47,6 +44,12 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
   const entries: Stored[] = [];
   const policies = new Map<string, string>();
   let logHead: LogHead | undefined;
+
+  /** Puts the leaves into the tree that are not in it yet. */
+  function grow(): void {
+    for (const { leaf } of entries.slice(edge.size)) edge.append(leafHash(leaf));
+    for (const { level, index, hashes } of edge.takeTouched()) tiles.set(`${level}/${index}`, hashes.slice());
+  }
 
   function appendRecords(records: readonly [AppendableRecord, ...AppendableRecord[]]): readonly RecordId[] {
     const [first, ...rest] = records;
@@ -59,11 +62,8 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       "ledger.example",
       key.publicKey,
     );
-    for (const entry of sequenced.entries) {
-      edge.append(leafHash(entry.leaf));
-      entries.push({ ...entry, recordedAtMs: sequenced.head.lastRecordedAtMs });
-    }
-    for (const { level, index, hashes } of edge.takeTouched()) tiles.set(`${level}/${index}`, hashes.slice());
+    for (const entry of sequenced.entries) entries.push({ ...entry, recordedAtMs: sequenced.head.lastRecordedAtMs });
+    grow();
     logHead = sequenced.head;
     return records.map(({ recordId }) => recordId);
   }
@@ -74,11 +74,6 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     size: edge.size,
     root: edge.tree().root(),
   });
-
-  const nodeAt = (height: number, index: number): Hash =>
-    height === 0
-      ? leafHash((entries[index] as Stored).leaf)
-      : nodeHash(nodeAt(height - 1, 2 * index), nodeAt(height - 1, 2 * index + 1));
 
   const sign = () => new LogSigner([key]).sign(head());
 
@@ -148,8 +143,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       edge = new RightEdge();
       tiles.clear();
       entries.push({ ...entry, recordId: (storedAs ?? id) as RecordId, leaf: forged, sealed, record: bytes });
-      for (const each of entries) edge.append(leafHash(each.leaf));
-      for (const { level, index, hashes } of edge.takeTouched()) tiles.set(`${level}/${index}`, hashes.slice());
+      grow();
       clock.nowMs += 1_000;
     },
     /** Appends what a holder of the key says of an erasure, and removes the openings of these leaves. */
@@ -201,7 +195,10 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     receipt(leafIndex: number): GivenReceipt {
       const { origin, size } = head();
       const { recordId, leaf, opening, record } = entries[leafIndex] as Stored;
-      const path = new Tree(size, nodeAt).inclusionProof(leafIndex);
+      const path = new Tree(
+        size,
+        nodesOfTiles((level, index) => tiles.get(`${level}/${index}`)),
+      ).inclusionProof(leafIndex);
       return {
         record_id: recordId,
         log_origin: origin,

@@ -3,12 +3,14 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { CheckedEntry } from "../../../../src/ledger/pack/entry-checks.ts";
 import type { PackEntry, PackLine } from "../../../../src/ledger/pack/format.ts";
+import { verifyPack } from "../../../../src/ledger/pack/verify.ts";
 import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
+import { changedLines, numbersFrom } from "./mutations.ts";
 import { linesIn, sealLines, verifyText } from "./packs.ts";
 
 /** Genesis and leaf 1 at second 0, then a leaf a second. */
-function tenLeaves(seed?: string): MemoryLog {
-  const log = memoryLog({ ...(seed !== undefined && { seed }) });
+function tenLeaves(options?: Parameters<typeof memoryLog>[0]): MemoryLog {
+  const log = memoryLog(options);
   for (let count = 0; count < 9; count++) log.append();
   return log;
 }
@@ -116,9 +118,8 @@ describe("a pack of a time range", () => {
 
 describe("a false pack of a time range", () => {
   const log = tenLeaves();
-  const other = tenLeaves("other");
-  const stranger = memoryLog({ name: "bob" });
-  for (let count = 0; count < 9; count++) stranger.append();
+  const other = tenLeaves({ seed: "other" });
+  const stranger = tenLeaves({ name: "bob" });
   const selection = { from: moment(2), to: moment(5) };
   let honest: PackLine[];
   let otherLines: PackLine[];
@@ -174,28 +175,20 @@ describe("a false pack of a time range", () => {
     );
   });
 
-  test("with any changed bit of a leaf, opening, record or hash is refused although its digest matches", async () => {
-    const members = ["leaf", "opening", "record"] as const;
-    const flip = (text: string, place: number) =>
-      `${text.slice(0, place)}${text[place] === "0" ? "1" : "0"}${text.slice(place + 1)}`;
-    for (const member of members) {
-      const value = entryOf(honest, 4)[member] as string;
-      for (let place = 0; place < value.length; place += 11)
-        expect(await refusal(sealLines(changed(4, { [member]: flip(value, place) })))).toMatch(/^line \d+: .*leaf 4/);
+  test("with any changed line is refused although its digest matches, but for its maker's word on the time", async () => {
+    const next = numbersFrom(1);
+    for (let count = 0; count < 1_000; count++) {
+      const lines = changedLines(honest, next);
+      const verdict = await refusal(sealLines(lines));
+      if (verdict === "accepted") {
+        const [header, ...others] = lines.filter(({ type }) => type !== "end");
+        expect([{ ...header, made_at: "" }, ...others]).toEqual([{ ...honest[0], made_at: "" }, ...honest.slice(1, -1)]);
+      } else expect(verdict, JSON.stringify(lines)).toMatch(/^line \d+: ./);
     }
-    const [first, ...others] = entryOf(honest, 2).gap as [string, ...string[]];
-    const hash = Buffer.from(first, "base64");
-    hash[0] = (hash[0] as number) ^ 1;
-    expect(await refusal(sealLines(changed(2, { gap: [hash.toString("base64"), ...others] })))).toMatch(
-      /^line 9: the entries are not the log's: they lead to another root$/,
-    );
   });
 
-  const without = (...indices: number[]) => honest.filter((_, line) => !indices.map(at).includes(line));
   const cases: readonly (readonly [string, () => PackLine[], RegExp])[] = [
-    ["the first of the range dropped", () => without(3), /line 4: leaf 3 is left out/],
-    ["one of the range dropped", () => without(4), /line \d+: leaf 4 is left out/],
-    ["the last of the range dropped", () => without(5), /leaf 5 is left out/],
+    ["the first of the range dropped", () => honest.toSpliced(at(3), 1), /line 4: leaf 3 is left out/],
     [
       "one dropped, with a hash in its place",
       () => {
@@ -204,28 +197,6 @@ describe("a false pack of a time range", () => {
       },
       /leaf 4 is left out/,
     ],
-    ["the left neighbour dropped", () => without(2), /leaf 0 is left out/],
-    ["the right neighbour dropped", () => without(6), /leaf 6 is left out/],
-    ["the last leaf dropped", () => without(9), /line 8: the log's last leaf is not shown/],
-    ["two entries swapped", () => put(4, entryOf(honest, 5)).with(at(5), entryOf(honest, 4)), /leaf 4 is left out/],
-    [
-      "two records swapped",
-      () => {
-        const { opening, record } = entryOf(honest, 5);
-        return changed(4, { opening: opening as string, record: record as string });
-      },
-      /leaf 4 does not commit to its record/,
-    ],
-    [
-      "two leaves swapped",
-      () => {
-        const [four, five] = [entryOf(honest, 4), entryOf(honest, 5)];
-        return put(4, { ...five, leaf_index: 4 }).with(at(5), { ...four, leaf_index: 5 });
-      },
-      /line \d+: leaf 5 is older than the one before it/,
-    ],
-    ["an entry twice", () => honest.toSpliced(at(4), 0, entryOf(honest, 4)), /leaf 4 is out of order, or there twice/],
-    ["an index beyond the tree", () => changed(9, { leaf_index: 10 }), /leaf 10 is not in the tree of 10 leaves/],
     [
       "a record left out",
       () => put(4, leafAlone(entryOf(honest, 4))),
@@ -249,17 +220,7 @@ describe("a false pack of a time range", () => {
       },
       /leaf 4 has a record or an opening alone/,
     ],
-    [
-      "an entry of another log",
-      () => changed(4, { ...entryOf(otherLines, 4), gap: undefined as never }),
-      /the record of leaf 4 is of another log/,
-    ],
     ["everything of another log", () => [honest[0] as PackLine, ...otherLines.slice(1)], /is of another log/],
-    [
-      "the checkpoint of another log",
-      () => [otherLines[0] as PackLine, ...honest.slice(1)],
-      /line 1: The note is not signed by the trusted key/,
-    ],
     [
       "a narrower range",
       () => headed({ selection: { from: moment(3), to: moment(5) } }),
@@ -271,44 +232,15 @@ describe("a false pack of a time range", () => {
       () => policies((line) => [{ ...line, content: "permit" }]),
       /line 3: the policy text is not that of revision sha256:0123/,
     ],
-    ["a policy that is not shown", () => policies(() => []), /the policy revision of leaf 3 is not shown/],
-    ["a policy twice", () => policies((line) => [line, line]), /decided nothing/],
     [
       "a policy that decided nothing",
       () => policies((line) => [line, { ...line, revision: "sha256:1" }]),
       /decided nothing/,
     ],
     [
-      "a policy at the end",
-      () => [...honest.slice(0, -1), { type: "policy", revision: "sha256:1" }],
-      /the policy revision sha256:1 decided nothing/,
-    ],
-    [
-      "a gap that is too long",
-      () => changed(4, { gap: [Buffer.alloc(32).toString("base64")] }),
-      /the gap before leaf 4 takes 0 hashes/,
-    ],
-    [
-      "a gap that is too short",
-      () => changed(9, { gap: [Buffer.alloc(32).toString("base64")] }),
-      /the gap before leaf 9 takes 2 hashes/,
-    ],
-    [
       "a gap of something else",
       () => changed(9, { gap: ["AAAA", "AAAA"] }),
       /a hash of the gap before leaf 9 is malformed/,
-    ],
-    ["another tenant's name", () => headed({ tenant_id: "bob" }), /the record of leaf 3 is of another tenant/],
-    ["two headers", () => [honest[0] as PackLine, ...honest], /line 2: is a second header/],
-    ["no header", () => honest.slice(1), /line 1: is not the header/],
-    ["no entries", () => [honest[0] as PackLine], /line 2: the log's last leaf is not shown/],
-    [
-      "an unsigned record of the leaf before",
-      () => {
-        const { opening, record } = entryOf(otherLines, 3);
-        return changed(2, { opening: opening as string, record: record as string });
-      },
-      /leaf 2 does not commit to its record/,
     ],
   ];
   test.each(cases)("%s is refused", async (_, lines, message) => {
@@ -327,15 +259,6 @@ describe("a false pack of a time range", () => {
     expect(await refusal(sealLines(more))).toBe("line 8: leaf 7 is not of the range");
   });
 
-  test("with a repeated policy, or a wrong count at its end, is refused", async () => {
-    const policy = honest.filter(({ type }) => type === "policy");
-    const again = [...honest.slice(0, at(4)), ...policy, ...honest.slice(at(4))];
-    expect(await refusal(sealLines(again))).toBe("line 5: the policy revision sha256:0123 is there twice");
-    expect(await refusal(sealLines(honest).replace('"entries":6', '"entries":7'))).toBe(
-      "line 9: there are 6 entries, not 7",
-    );
-  });
-
   test("of another tenant's log is refused under this one's key, and so is a missing key", async () => {
     const text = await stranger.pack(selection);
     expect(await refusal(text)).toMatch(/^line 1: The note is not signed/);
@@ -345,6 +268,7 @@ describe("a false pack of a time range", () => {
 
   test("in another encoding is refused", async () => {
     const text = sealLines(honest);
+    expect(await refusal(text.replace('"entries":6', '"entries":7'))).toBe("line 9: there are 6 entries, not 7");
     expect(await refusal(`${text}\n`)).toMatch(/^line 10: comes after the end$/);
     expect(await refusal(text + text)).toMatch(/^line 10: comes after the end$/);
     expect(await refusal(text.replace("{", "{ "))).toBe("line 1: the header is not canonical JSON");
@@ -369,7 +293,6 @@ describe("a false pack of a time range", () => {
     async function* endless() {
       for (;;) yield Buffer.alloc(1 << 20, 0x20);
     }
-    const { verifyPack } = await import("../../../../src/ledger/pack/verify.ts");
     await expect(verifyPack(endless(), [log.verifier()])).rejects.toThrow("line 1: is too long");
   });
 });

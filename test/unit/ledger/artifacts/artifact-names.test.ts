@@ -1,39 +1,119 @@
+/** Digests and content identifiers of artifacts: which of them are unusual, and which name the same bytes. */
 import { createHash } from "node:crypto";
 import fc from "fast-check";
-import { base16upper } from "multiformats/bases/base16";
-import { base58btc } from "multiformats/bases/base58";
-import { base64pad } from "multiformats/bases/base64";
-import { base256emoji } from "multiformats/bases/base256emoji";
+import { bases } from "multiformats/basics";
 import { CID } from "multiformats/cid";
 import { create as createMultihash } from "multiformats/hashes/digest";
-import { describe, expect, test } from "vitest";
-import { rawCid } from "../../../../src/ledger/artifacts/cid.ts";
-import { canonicalDigest, hashNames, isDigestOf } from "../../../../src/ledger/artifacts/digest.ts";
+import { expect, test } from "vitest";
+import { digestWarnings } from "../../../../src/domain/answer.ts";
+import { parseCid, rawCid } from "../../../../src/ledger/artifacts/cid.ts";
+import {
+  canonicalDigest,
+  digestOddities,
+  hashNames,
+  hashOfDigest,
+  isDigestOf,
+  parseDigest,
+} from "../../../../src/ledger/artifacts/digest.ts";
 import { artifactNames, nameOfCid, registeredNames } from "../../../../src/ledger/artifacts/registrations.ts";
+import { sha256 } from "../../domain/world.ts";
 
-const hex = createHash("sha256").update("an artifact").digest("hex");
+const hex = sha256("an artifact");
 const bytes = Buffer.from(hex, "hex");
 const cid = CID.parse(rawCid(hex));
 const structure = CID.createV1(0x70, cid.multihash);
+// The well-known CID of no bytes at all.
+const emptyCid = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 
-describe("one name for every spelling of a digest", () => {
-  test.each([
-    ["hexadecimal", `sha256:${hex}`],
-    ["in capitals", `sha256:${hex.toUpperCase()}`],
-    ["another name of the algorithm", `sha-256:${hex}`],
-    ["the multicodec's name of it", `sha2-256:${hex}`],
-    ["base64", `sha256:${bytes.toString("base64")}`],
-    ["base64 without padding", `sha256:${bytes.toString("base64").replace(/=+$/, "")}`],
-    ["base64url", `sha256:${bytes.toString("base64url")}`],
-  ])("%s", (_, digest) => expect(canonicalDigest(digest)).toBe(`sha256:${hex}`));
+test.each([
+  [`sha256:${"a".repeat(64)}`, []],
+  [`sha256:${"A".repeat(64)}`, []],
+  [`sha-512:${"0".repeat(128)}`, []],
+  [`sha3-384:${"0".repeat(96)}`, []],
+  [`blake2b:${"0".repeat(128)}`, []],
+  [`blake3:${"0".repeat(64)}`, []],
+  [`blake3:${"0".repeat(63)}`, ["not_hex"]],
+  ["sha256:integration-full-plaintext", ["not_hex"]],
+  [`sha256:${"g".repeat(64)}`, ["not_hex"]],
+  [`sha256:${"a".repeat(64)}\n`, ["not_hex"]],
+  [`sha1:${"0".repeat(40)}`, ["weak"]],
+  ["md5:x", ["not_hex", "weak"]],
+  ["house-tree:anything", []],
+])("the digest %j has the oddities %j", (digest, oddities) => expect(digestOddities(digest)).toEqual(oddities));
 
-  test.each([
-    ["base32", cid.toString()],
-    ["base58", cid.toString(base58btc)],
-    ["hexadecimal in capitals", cid.toString(base16upper)],
-    ["base64 with padding", cid.toString(base64pad)],
-    ["emoji", cid.toString(base256emoji)],
-  ])("the CID of the bytes, in %s", (_, text) => expect(nameOfCid(text)).toBe(`sha256:${hex}`));
+test("a digest is split at its first colon", () => {
+  expect(parseDigest("sha256:a:b\nc")).toEqual({ algorithm: "sha256", value: "a:b\nc" });
+  for (const text of ["sha256", "sha256:", ":a", "SHA256:a", "-a:b"]) expect(parseDigest(text)).toBeUndefined();
+});
+
+test("every known hash has its expected length", () => {
+  for (const algorithm of ["md5", "sha1", "sha224", "sha256", "sha384", "sha512", "sha512-256", "blake2b", "blake2s"]) {
+    const name = hashOfDigest(`${algorithm}:x`);
+    if (name === undefined) throw new Error(algorithm);
+    expect(digestOddities(`${algorithm}:${createHash(name).digest("hex")}`)).not.toContain("not_hex");
+  }
+  for (const text of ["blake3:x", "nonsense"]) expect(hashOfDigest(text)).toBeUndefined();
+});
+
+test("warnings about digests name the member and never repeat the value", () => {
+  fc.assert(
+    fc.property(fc.string({ minLength: 12 }), (value) => {
+      for (const warning of digestWarnings("content_digest", `md5:${value}`)) {
+        expect(warning.startsWith("content_digest ")).toBe(true);
+        expect(warning).not.toContain(value);
+      }
+    }),
+  );
+});
+
+test.each(["sha256", "sha-256", "sha2-256"])("one name stands for every spelling of a digest of %s", (algorithm) => {
+  expect(canonicalDigest(`${algorithm}:${hex.toUpperCase()}`)).toBe(`sha256:${hex}`);
+});
+
+test("every spelling of any hash is that hash and has its name, and nothing else is", () => {
+  fc.assert(
+    fc.property(fc.uint8Array(), fc.uint8Array(), fc.constantFrom(...hashNames), (one, others, name) => {
+      const hash = createHash(name).update(one).digest();
+      const other = createHash(name).update(others).digest("hex");
+      const own = hash.toString("hex");
+      const base64 = hash.toString("base64");
+      for (const value of [own, own.toUpperCase(), base64, base64.replace(/=+$/, ""), hash.toString("base64url")]) {
+        expect(isDigestOf(`x:${value}`, own)).toBe(true);
+        expect(canonicalDigest(`${name}:${value}`)).toBe(canonicalDigest(`${name}:${own}`));
+      }
+      expect(isDigestOf(`x:${other}`, own)).toBe(other === own);
+      expect(canonicalDigest(`${name}:${other}`) === canonicalDigest(`${name}:${own}`)).toBe(other === own);
+      expect(isDigestOf(`x:${own.slice(2)}`, own)).toBe(false);
+    }),
+  );
+});
+
+test("an unknown hash is named as it is written", () => {
+  for (const text of ["sha256:integration-full-plaintext", `sha256:${hex}00`, "x:Ab", `x:${hex.toUpperCase()}`])
+    expect(canonicalDigest(text)).toBe(text);
+  expect(canonicalDigest("sha-256:Not-Hex")).toBe("sha256:Not-Hex");
+  expect(nameOfCid("no cid")).toBe("cid:no cid");
+});
+
+test("the raw CIDv1 of bytes is the published one", () => {
+  expect(rawCid(sha256(""))).toBe(emptyCid);
+  // `echo -n "hello world" | ipfs add --cid-version 1 --raw-leaves`
+  expect(rawCid(sha256("hello world"))).toBe("bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e");
+});
+
+test("every base and version of a CID shows the same hash, which names the bytes if it is raw", () => {
+  const shown = { hash: "sha256", algorithm: "sha256", hex };
+  const all = Object.values(bases).filter(({ name }) => name !== "identity");
+  expect(all.length).toBeGreaterThan(20);
+  for (const text of all.map((base) => cid.toString(base))) {
+    expect(parseCid(text)).toEqual({ ...shown, isRaw: true });
+    expect(nameOfCid(text)).toBe(`sha256:${hex}`);
+  }
+  // A structure over the bytes is another artifact.
+  for (const other of [structure, structure.toV0()]) {
+    expect(parseCid(other.toString())).toEqual({ ...shown, isRaw: false });
+    expect(nameOfCid(other.toString())).toBe(`cid:${structure}`);
+  }
 });
 
 test("a CID of the bytes has their digest's name even if the hash is not supported here", () => {
@@ -46,35 +126,18 @@ test("a CID of the bytes has their digest's name even if the hash is not support
   }
 });
 
-test("an unknown hash is named as it is written", () => {
-  for (const text of ["sha256:integration-full-plaintext", `sha256:${hex}00`, "x:Ab", `x:${hex.toUpperCase()}`])
-    expect(canonicalDigest(text)).toBe(text);
-  expect(canonicalDigest("sha-256:Not-Hex")).toBe("sha256:Not-Hex");
-  expect(nameOfCid("no cid")).toBe("cid:no cid");
-});
-
-test("a structure over the bytes is another artifact, in either version", () => {
-  expect(nameOfCid(structure.toString())).toBe(`cid:${structure}`);
-  expect(nameOfCid(structure.toV0().toString())).toBe(`cid:${structure}`);
-});
-
-test("digests have one name exactly if they are equal", () => {
-  const spelled = fc.tuple(fc.constantFrom("hex", "base64", "base64url"), fc.boolean()).map(([form, isUpper]) => {
-    return (of: Buffer): string => {
-      const text = of.toString(form as BufferEncoding);
-      return form === "hex" && isUpper ? text.toUpperCase() : text;
-    };
-  });
-  fc.assert(
-    fc.property(fc.uint8Array(), fc.uint8Array(), fc.constantFrom(...hashNames), spelled, (one, other, name, spell) => {
-      const [first, second] = [one, other].map((data) => createHash(name).update(data).digest()) as [Buffer, Buffer];
-      const digest = `${name}:${spell(first)}`;
-      expect(canonicalDigest(digest)).toBe(canonicalDigest(`${name}:${first.toString("hex")}`));
-      const isSame = canonicalDigest(digest) === canonicalDigest(`${name}:${second.toString("hex")}`);
-      expect(isSame).toBe(isDigestOf(digest, second.toString("hex")));
-    }),
-  );
-});
+test.each([
+  "",
+  "b",
+  "Qm",
+  "bafkrei",
+  "not a cid",
+  `${emptyCid}x`,
+  emptyCid.slice(0, -2),
+  "z".repeat(256),
+  "\u0130".repeat(9),
+  `z${CID.createV0(CID.parse(emptyCid).multihash as never)}`,
+])("%j is no CID", (text) => expect(parseCid(text)).toBeUndefined());
 
 test("each name occurs once, from the members that name the artifact itself", () => {
   expect(artifactNames({ content_digest: `sha256:${hex}` })).toEqual([]);

@@ -16,6 +16,7 @@ import {
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
+import { manualTime } from "../auth/world.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());
 const alice = tenant("alice");
@@ -249,40 +250,23 @@ test("if the store fails, all waiting calls are refused with its cause, and the 
   expect(await next).toMatchObject({ leafIndex: 0 });
 });
 
-/** Time that the test lets pass, all at once. */
-function heldTimers() {
-  const pending = new Set<() => void>();
-  return {
-    pending,
-    after(_: number, action: () => void) {
-      pending.add(action);
-      return () => void pending.delete(action);
-    },
-    pass() {
-      for (const action of pending) action();
-      pending.clear();
-    },
-  };
-}
-
 describe("the time limit of a record", () => {
   function limited(limits: Partial<AppenderLimits> = {}) {
-    const { pass, ...timers } = heldTimers();
+    const time = manualTime();
     const writer = new HeldWriter();
     const all = { ...defaultAppenderLimits, maxWaitMs: 5_000, ...limits };
-    const appender = new Appender(writer, signer, all, undefined, timers);
-    return { writer, appender, pass, pending: timers.pending };
+    return { writer, appender: new Appender(writer, signer, all, undefined, time), time };
   }
   const late = { reason: "store_unavailable", message: "The record store did not do it in time." };
 
   test("includes the wait for earlier writes, and an expired record is not written", async () => {
-    const { writer, appender, pass } = limited();
+    const { writer, appender, time } = limited();
     const first = appender.append(makeRecord(alice));
     await writer.began(0);
     const behind = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
     const ended = Promise.allSettled([first, ...behind]);
     expect(appender.waiting).toBe(2);
-    pass();
+    time.advance(5_000);
     for (const result of await ended) expect(result).toMatchObject({ status: "rejected", reason: late });
     expect(appender.waiting).toBe(0);
     await writer.finish(0);
@@ -291,7 +275,7 @@ describe("the time limit of a record", () => {
   });
 
   test("includes a later write by the store, which learns the remaining time", async () => {
-    const { writer, appender, pass } = limited();
+    const { writer, appender, time } = limited();
     const startedMs = performance.now();
     const appended = appender.append(makeRecord(alice));
     appended.catch(() => {});
@@ -299,7 +283,7 @@ describe("the time limit of a record", () => {
     expect(batches[0]?.endsAtMs).toBeGreaterThanOrEqual(startedMs + 5_000);
     const later = Promise.withResolvers<{ error: unknown }>();
     resolve([{ later: later.promise }]);
-    pass();
+    time.advance(5_000);
     await expect(appended).rejects.toMatchObject(late);
     later.resolve({ error: new Error("late") });
     await appender.close();
@@ -307,42 +291,42 @@ describe("the time limit of a record", () => {
   });
 
   test("is cancelled for a record or group that finds no room in the queue", async () => {
-    const { writer, appender, pending, pass } = limited({ maxQueuedPerTenant: 2 });
+    const { writer, appender, time } = limited({ maxQueuedPerTenant: 2 });
     const first = appender.append(makeRecord(alice));
     await writer.began(0);
     const behind = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
-    const armed = pending.size;
+    const armed = time.pending();
     const group = [makeRecord(alice), makeRecord(alice)].map((record) => appender.encode(record));
     expect(() => appender.appendTogether(alice, group)).toThrow(expect.objectContaining({ reason: "overloaded" }));
     await expect(appender.append(makeRecord(alice))).rejects.toMatchObject({ reason: "overloaded" });
-    expect(pending.size).toBe(armed);
+    expect(time.pending()).toBe(armed);
     const ended = Promise.allSettled([first, ...behind]);
-    pass();
+    time.advance(5_000);
     await ended;
     await writer.finish(0);
     await appender.close();
   });
 
   test("is cancelled for a written record", async () => {
-    const { writer, appender, pending } = limited();
+    const { writer, appender, time } = limited();
     const appended = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
     await writer.finish(0);
     await Promise.all(appended);
-    expect(pending.size).toBe(0);
+    expect(time.pending()).toBe(0);
   });
 });
 
 describe("room for groups of a tenant", () => {
   function rooms() {
-    const { pass, ...timers } = heldTimers();
-    const kept = new GroupRooms(10, timers);
+    const time = manualTime();
+    const kept = new GroupRooms(10, time);
     const leaves: (() => void)[] = [];
     const enter = (tenantId: TenantId, count = 10) => kept.enter(tenantId, count, (leave) => leaves.push(leave));
-    return { enter, leaves, pass, pending: timers.pending };
+    return { enter, leaves, time };
   }
 
   test("admits one more while it is not full; others wait in order", async () => {
-    const { enter, leaves, pending } = rooms();
+    const { enter, leaves, time } = rooms();
     expect([enter(alice, 4), enter(alice), enter(bob)]).toEqual([undefined, undefined, undefined]);
     const order: string[] = [];
     const [second, third] = [enter(alice, 10), enter(alice, 1)];
@@ -356,16 +340,16 @@ describe("room for groups of a tenant", () => {
     leaves[3]?.();
     await third;
     expect(order).toEqual(["second", "third"]);
-    expect(pending.size).toBe(0);
+    expect(time.pending()).toBe(0);
     for (const at of [2, 4]) leaves[at]?.();
     expect(enter(alice)).toBeUndefined();
   });
 
   test("is refused after too long a wait, which then takes none", async () => {
-    const { enter, leaves, pass } = rooms();
+    const { enter, leaves, time } = rooms();
     expect(enter(alice)).toBeUndefined();
     const refused = expect(enter(alice)).rejects.toMatchObject({ reason: "overloaded" });
-    pass();
+    time.advance(1_000);
     await refused;
     leaves[0]?.();
     expect(leaves).toHaveLength(1);

@@ -4,6 +4,7 @@ import { ServiceError } from "../../../src/base/errors.ts";
 import { parseTenantId, type TenantId } from "../../../src/base/ids.ts";
 import type { PublishedLogs } from "../../../src/ledger/ports/ledger.ts";
 import { refusalLog, type ServedLogs } from "../../../src/ops/ledger-access.ts";
+import { manualTime } from "../auth/world.ts";
 import { startOps } from "./start.ts";
 
 const tenant = (name: string) => parseTenantId(name) as TenantId;
@@ -119,26 +120,18 @@ test("two reports are made at once, and more than a few waiting ones are refused
 
 test("refusals are logged at once, then counted for a minute", () => {
   const lines: unknown[] = [];
-  let endWindow = () => {};
-  const note = refusalLog(
-    { warn: (fields) => void lines.push(fields) },
-    {
-      after(delayMs, action) {
-        expect(delayMs).toBe(60_000);
-        endWindow = action;
-        return () => {};
-      },
-    },
-  );
+  const time = manualTime();
+  const note = refusalLog({ warn: (fields) => void lines.push(fields) }, time);
   for (let count = 0; count < 5; count++) note();
   const event = { category: "security", event: "operator_refused" };
+  time.advance(59_999);
   expect(lines).toEqual([{ ...event, refused: 1 }]);
-  endWindow();
+  time.advance(1);
   expect(lines).toEqual([
     { ...event, refused: 1 },
     { ...event, refused: 4, window_ms: 60_000 },
   ]);
   note();
-  endWindow();
+  time.advance(60_000);
   expect(lines).toHaveLength(3);
 });

@@ -1,5 +1,8 @@
+/** The search index at rest: segments of terms, and what a process keeps of the leaves that wait for one. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { TenantId } from "../../../src/base/ids.ts";
+import { WaitingTerms } from "../../../src/stores/sql/log-tools.ts";
 import {
   entryBytes,
   leavesOfTerms,
@@ -68,4 +71,19 @@ test("a term finds its leaves, each once and in order", () => {
 test.each([-1, segmentLeaves])("a leaf %i after the first belongs to no segment", (position) => {
   const rows = [{ leafIndex: 100 + position, term: new Uint8Array(16) }];
   expect(() => packTerms(100, rows)).toThrow(RangeError);
+});
+
+test("the cache of waiting terms keeps few logs of many terms, and many of few", () => {
+  const root = new Uint8Array(32) as never;
+  /** How many logs it still knows, of so many whose terms take so many bytes each. */
+  const known = (logs: number, bytes: number) => {
+    const terms = new WaitingTerms();
+    const tenants = Array.from({ length: logs }, (_, log) => `tenant-${log}` as TenantId);
+    for (const tenantId of tenants)
+      terms.put({ tenantId, root }, { generation: 1, first: 0, packed: new Uint8Array(bytes) });
+    return tenants.filter((tenantId) => terms.of({ tenantId, root }) !== undefined).length;
+  };
+  expect(known(200, 210_000)).toBe(78);
+  expect(known(1_600, 6_000)).toBe(1_600);
+  expect(known(5_000, 0)).toBe(4_096);
 });

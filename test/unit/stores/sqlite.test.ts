@@ -1,12 +1,18 @@
+/** The file of the embedded store: its schema, where it may be, and what a write to it needs. */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { encodeRecord } from "../../../src/ledger/append/record-text.ts";
+import { seedBytes } from "../../../src/ledger/append/sequence.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/files/anchor.ts";
+import { openConnection, requireSafeBlocks, type SqliteConnection } from "../../../src/stores/files/connection.ts";
 import { openSqliteArchive } from "../../../src/stores/sqlite/backend.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { migrateSqlite, migrations } from "../../../src/stores/sqlite/schema.ts";
-import { manualClock, seededRandom, storeIn } from "../../contract/ledger-records.ts";
+import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 
 let directory: string;
 let path: string;
@@ -97,3 +103,76 @@ test("a file that is no database is refused and left unchanged", () => {
   expect(() => migrate()).toThrow("not a database");
   expect(readFileSync(path, "utf8")).toMatch(/^not a database/);
 });
+
+test("a new store has pages for several records; an existing one keeps its page size", () => {
+  const pageSize = () => inspect((database) => database.prepare("PRAGMA page_size").get());
+  migrate();
+  expect(pageSize()).toEqual({ page_size: 8_192 });
+  path = join(directory, "older.db");
+  inspect((database) => database.exec("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; VACUUM"));
+  migrate();
+  expect(pageSize()).toEqual({ page_size: 4_096 });
+});
+
+test.each([
+  [512, false],
+  [1024, false],
+  [2048, false],
+  [4096, true],
+  [1024 * 1024, true],
+])("a file system with blocks of %d bytes is accepted: %s", (bsize, isTaken) => {
+  const statfs = (() => ({ bsize })) as unknown as Parameters<typeof requireSafeBlocks>[1];
+  const check = () => requireSafeBlocks("/var/lib/svc/none/platform.db", statfs);
+  if (isTaken) expect(check).not.toThrow();
+  else expect(check).toThrow(`blocks of ${bsize} bytes`);
+});
+
+const key = new Uint8Array(32);
+const clock = manualClock();
+const makeRecord = recordMaker(clock, random);
+
+/** A writer of a new store, over the connection that `change` makes of its own. */
+function writerOf(change = (connection: SqliteConnection) => connection) {
+  migrate();
+  const connection = openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
+  connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
+  const anchorPath = `${path}.anchor`;
+  createAnchor(anchorPath, 1_000);
+  const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs: 0 });
+  return { connection, writer: new SqliteWriter(change(connection), anchor, "o") };
+}
+
+test("an append to a head that another writer moved stores nothing", async () => {
+  const { connection, writer } = writerOf((own) => withoutEffect(own, "UPDATE log_heads"));
+  const append = () => {
+    const batch = { tenantId: tenant("alice"), records: [encodeRecord(makeRecord(tenant("alice"))).text] };
+    return writer.append([batch], random(new Uint8Array(seedBytes(1))), clock.now(), key);
+  };
+  await append();
+  await expect(append()).rejects.toThrow("moved by another writer");
+  expect(connection.prepare("SELECT count(*) AS count FROM entries").get()).toEqual({ count: 2 });
+  expect(connection.isTransaction).toBe(false);
+  writer.close();
+});
+
+test("a store without its identity fails the write check", async () => {
+  const { connection, writer } = writerOf();
+  connection.exec("DELETE FROM store");
+  await expect(writer.probe(clock.now(), key)).rejects.toThrow("identity");
+  writer.close();
+});
+
+/** The connection, on which statements that begin so change nothing. */
+function withoutEffect(connection: SqliteConnection, beginning: string): SqliteConnection {
+  return {
+    exec: (sql) => connection.exec(sql),
+    prepare: (sql) =>
+      sql.startsWith(beginning)
+        ? { run: () => ({ changes: 0 }), get: () => undefined, iterate: () => [].values() }
+        : connection.prepare(sql),
+    close: () => connection.close(),
+    get isTransaction() {
+      return connection.isTransaction;
+    },
+  };
+}

@@ -1,6 +1,7 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
-import { createLogger, type LogLevel, writeOnceATurn } from "../../../src/telemetry/logger.ts";
+import { applyRules, createLogger, type LogLevel, scrub, writeOnceATurn } from "../../../src/telemetry/logger.ts";
 
 function capture(level: LogLevel = "info") {
   const lines: string[] = [];
@@ -94,6 +95,32 @@ describe("secrets are removed from a log line, wherever they occur", () => {
     expect(() => JSON.parse(lines.join(""))).not.toThrow();
     expect(lines.join("")).toContain("[cut]");
     expect(lines.join("")).not.toMatch(/s3cr3t|eyJ|MIGH/);
+  });
+
+  test("and no rule matches a line that is skipped", () => {
+    // What the rules are made of, in every spelling, and what stands beside it in a line.
+    const fragments = [
+      ...["authorization", "Cookie", "DPOP", "client_secret", "client_assertion", "access_token", "Token", "password"],
+      ...["private_key", "artifact_object_b64", "x-svc-mtls-client-certificate", "bearer", "Basic", "dpop"],
+      ...['"', '":"', '" : "', '\\"', '\\":\\"', "\\", "\\\\", ":", "=", " ", "  ", ",", "{", "}", "&", "\n"],
+      ...["eyJ", "eyj", ".", "abcdef", "A1-_b2", "user", "@", "://", "/", "-----BEGIN", "-----begin"],
+      ...[" PRIVATE KEY", "-----", "%20", "+", "\\n", "-", "é", "\u017f", "\u212a", "\ud800"],
+    ];
+    const parts = fc.array(fc.oneof(fc.constantFrom(...fragments), fc.string({ maxLength: 3 })), { maxLength: 12 });
+    const shortest = [
+      ...['"password":"s"', '\\"Token\\":\\"s\\"', "token=s", "Bearer s3cr3t", "eyJzM2NyM3Q", "-----BEGIN KEY-----s"],
+      ...["-----BEGIN%20s", "://s@"],
+    ];
+    for (const line of shortest) expect(applyRules(line)).toContain("[cut]");
+    fc.assert(
+      fc.property(
+        parts.map((all) => all.join("")),
+        (line) => {
+          expect(scrub(line)).toBe(applyRules(line));
+        },
+      ),
+      { numRuns: 20_000, examples: shortest.map((line) => [line]) },
+    );
   });
 
   test("and the rest stays", () => {

@@ -9,13 +9,23 @@ import { reportStreamErrors } from "../../../src/transport/connect/streams.ts";
 
 type AnyFn = Parameters<Interceptor>[0];
 
-/** The reason that is noted of a stream whose messages end as `run` does. */
-async function reasonOf(run: (controller: AbortController) => void): Promise<string | undefined> {
+/** How the messages of a stream end. */
+interface End {
+  /** What the call's signal is aborted with; undefined is an abort without a reason. */
+  readonly aborted?: unknown;
+  /** What is thrown then; by default what the signal says. */
+  readonly thrown?: Error;
+}
+
+/** The reason that is noted of a stream whose messages end so. */
+async function reasonOf(end: End): Promise<string | undefined> {
   const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0, headerValues: () => [] };
   const controller = new AbortController();
   const messages = (async function* () {
     yield {};
-    run(controller);
+    if ("aborted" in end) controller.abort(end.aborted);
+    if (end.thrown !== undefined) throw end.thrown;
+    controller.signal.throwIfAborted();
   })();
   const answer = reportStreamErrors("svc-platform-api")((async () => ({ stream: true, message: messages })) as never);
   const request = {
@@ -32,46 +42,16 @@ async function reasonOf(run: (controller: AbortController) => void): Promise<str
   return call.refusal?.reason;
 }
 
-test.each<[string, (controller: AbortController) => void, string | undefined]>([
-  ["its end", () => {}, undefined],
-  [
-    "a caller who leaves without a word",
-    (controller) => {
-      controller.abort();
-      controller.signal.throwIfAborted();
-    },
-    "canceled",
-  ],
-  [
-    "a caller who leaves with an error of the connection",
-    (controller) => {
-      controller.abort(new Error("http/2 stream closed with error code CANCEL (0x8)"));
-      controller.signal.throwIfAborted();
-    },
-    "canceled",
-  ],
-  [
-    "the deadline",
-    (controller) => {
-      controller.abort(deadlinePassed);
-      throw new Error("what was under way failed");
-    },
-    "deadline_exceeded",
-  ],
-  [
-    "a refusal, though the caller leaves",
-    (controller) => {
-      controller.abort();
-      throw new ServiceError("store_unavailable", "the store is away");
-    },
-    "store_unavailable",
-  ],
-  [
-    "a defect, though the caller leaves",
-    (controller) => {
-      controller.abort();
-      throw new TypeError("undefined is not a function");
-    },
-    "internal",
-  ],
-])("of %s", async (_what, run, reason) => expect(await reasonOf(run)).toBe(reason));
+const closed = new Error("http/2 stream closed with error code CANCEL (0x8)");
+const refused = new ServiceError("store_unavailable", "the store is away");
+
+test.each<[string, End, string | undefined]>([
+  ["its end", {}, undefined],
+  ["a caller who leaves without a word", { aborted: undefined }, "canceled"],
+  ["a caller who leaves with an error of the connection", { aborted: closed }, "canceled"],
+  ["the deadline", { aborted: deadlinePassed, thrown: new Error("work failed") }, "deadline_exceeded"],
+  ["a refusal, though the caller leaves", { aborted: undefined, thrown: refused }, "store_unavailable"],
+  ["a defect, though the caller leaves", { aborted: undefined, thrown: new TypeError("no function") }, "internal"],
+])("the log line of a stream has the reason of %s", async (_what, end, reason) =>
+  expect(await reasonOf(end)).toBe(reason),
+);

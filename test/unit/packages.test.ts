@@ -1,6 +1,4 @@
 /** What is installed is what was chosen: versions are exact, and archives are known by their hash. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import clientFile from "../../clients/typescript/package.json" with { type: "json" };
 import packageFile from "../../package.json" with { type: "json" };
@@ -23,11 +21,4 @@ test("every locked package has its hash", () => {
   expect(installed.length).toBeGreaterThan(100);
   const without = installed.filter(([, locked]) => !("integrity" in locked && locked.integrity.startsWith("sha512-")));
   expect(without.map(([path]) => path)).toEqual([]);
-});
-
-test("npm's warnings under an older Node are explained", () => {
-  const wanted = Object.values(lockFile.packages).flatMap((locked) => ("engines" in locked ? [locked.engines] : []));
-  const isWarned = wanted.some((engines) => "node" in engines && /^>=2[2-9]/.test(String(engines.node)));
-  const readme = readFileSync(join(import.meta.dirname, "../../README.md"), "utf8");
-  expect(readme.includes("`EBADENGINE`")).toBe(isWarned);
 });

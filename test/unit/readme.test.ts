@@ -21,10 +21,6 @@ test.each([...referencePages()])("%s equals its generated form", (path, text) =>
   expect(textOf(path)).toBe(text);
 });
 
-test("the README has at most 140 lines", () => {
-  expect(readme.split("\n").length).toBeLessThanOrEqual(140);
-});
-
 const documents = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "*.md"], {
   cwd: root,
   encoding: "utf8",

@@ -6,20 +6,15 @@ import { type DocumentOptions, withValues } from "../../../../src/portal/documen
 import { openApiDocument } from "../../../harness/openapi.ts";
 
 const none: readonly string[] = [];
+const withoutScopes = {
+  ...{ capabilities: none, whoami: none, bootstrap: none, "protection-plan": none, "policy-resolve": none },
+  ...{ "key-access-plan": none, "artifact-register": none, evidence: none },
+};
 const options: DocumentOptions = {
   service: "svc",
   version: "1",
   headerPrefix: "x-svc-",
-  scopes: createScopeTable(["s"], {
-    capabilities: none,
-    whoami: none,
-    bootstrap: none,
-    "protection-plan": none,
-    "policy-resolve": none,
-    "key-access-plan": none,
-    "artifact-register": none,
-    evidence: none,
-  }),
+  scopes: createScopeTable(["s"], withoutScopes),
   authMode: "bearer_token",
   proofOfPossession: "mtls",
   maxBodyBytes: () => 1024,
@@ -51,10 +46,7 @@ test.each(combinations)("%s with %s", (authMode, proofOfPossession, security) =>
 });
 
 test("the scopes of each route are in its text, its member and its examples", () => {
-  const scopes = createScopeTable(["s"], {
-    ...{ capabilities: none, whoami: none, bootstrap: none, "protection-plan": ["p"], "policy-resolve": none },
-    ...{ "key-access-plan": none, "artifact-register": none, evidence: none },
-  });
+  const scopes = createScopeTable(["s"], { ...withoutScopes, "protection-plan": ["p"] });
   const { paths, components } = make({ scopes });
   const { post } = paths["/v1/sdk/protection-plan"];
   expect(post["x-required-scopes"]).toEqual(["s", "p"]);

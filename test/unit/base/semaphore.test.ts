@@ -4,64 +4,26 @@ import { createFairSemaphore, createSemaphore } from "../../../src/base/fair-que
 
 const patient = new AbortController().signal;
 
-/** Work that a test ends when it wants to. */
-function works(slots: ReturnType<typeof createSemaphore>) {
+test("a caller that leaves gives up its place, and takes no slot", async () => {
+  const slots = createSemaphore(1, 1);
   const begun: string[] = [];
-  return {
-    begun,
-    begin(name: string, signal: AbortSignal = patient) {
-      const { promise, resolve, reject } = Promise.withResolvers<string>();
-      const result = slots.run(() => {
-        begun.push(name);
-        return promise;
-      }, signal);
-      return { result, end: () => resolve(name), fail: () => reject(new Error(name)) };
-    },
-  };
-}
-
-describe("slots", () => {
-  test("run a bounded number at once, the others in order, and refuse the rest", async () => {
-    const { begin, begun } = works(createSemaphore(2, 2));
-    const [a, b, c, d] = ["a", "b", "c", "d"].map((name) => begin(name)) as [
-      ReturnType<typeof begin>,
-      ReturnType<typeof begin>,
-      ReturnType<typeof begin>,
-      ReturnType<typeof begin>,
-    ];
-    await expect(begin("e").result).rejects.toMatchObject({
-      reason: "rate_limited",
-      details: { retryAfterSeconds: 1 },
-    });
-    expect(begun).toEqual(["a", "b"]);
-    b.end();
-    expect(await b.result).toBe("b");
-    await expect.poll(() => begun).toEqual(["a", "b", "c"]);
-    a.fail();
-    await expect(a.result).rejects.toThrow("a");
-    await expect.poll(() => begun).toEqual(["a", "b", "c", "d"]);
-    c.end();
-    d.end();
-    await Promise.all([c.result, d.result]);
-    const f = begin("f");
-    f.end();
-    expect(await f.result).toBe("f");
-  });
-
-  test("a caller that leaves gives up its place, and takes no slot", async () => {
-    const { begin, begun } = works(createSemaphore(1, 1));
-    const first = begin("first");
-    const leaving = new AbortController();
-    const gone = begin("gone", leaving.signal);
-    leaving.abort(new Error("went away"));
-    await expect(gone.result).rejects.toThrow("went away");
-    const next = begin("next");
-    await expect(begin("gone before", AbortSignal.abort(new Error("was away"))).result).rejects.toThrow("was away");
-    first.end();
-    next.end();
-    expect(await next.result).toBe("next");
-    expect(begun).toEqual(["first", "next"]);
-  });
+  const first = Promise.withResolvers<void>();
+  const run = (name: string, signal = patient, work = async () => {}) =>
+    slots.run(() => {
+      begun.push(name);
+      return work();
+    }, signal);
+  const running = run("first", patient, () => first.promise);
+  const leaving = new AbortController();
+  const gone = run("gone", leaving.signal);
+  await expect(run("one too many")).rejects.toMatchObject({ reason: "rate_limited" });
+  leaving.abort(new Error("went away"));
+  await expect(gone).rejects.toThrow("went away");
+  const next = run("next");
+  await expect(run("gone before", AbortSignal.abort(new Error("was away")))).rejects.toThrow("was away");
+  first.resolve();
+  await Promise.all([running, next]);
+  expect(begun).toEqual(["first", "next"]);
 });
 
 describe("fair slots", () => {

@@ -78,14 +78,6 @@ test("turns rotate over groups, and within a group over its members", () => {
   expect([room.size, room.take(() => true)]).toEqual([0, undefined]);
 });
 
-test("members of a ready group that are not ready are skipped", () => {
-  const room = new FairQueue<Waiter>();
-  for (const member of ["x", "x", "y"]) room.add({ account: { group: "unknown", member } });
-  expect(room.take((_group, member) => member !== "x")?.account.member).toBe("y");
-  expect(room.take((_group, member) => member !== "x")).toBeUndefined();
-  expect(room.size).toBe(2);
-});
-
 describe("for any order of events, a call", () => {
   const moves = ["enter", "park", "resume", "leave", "regroup", "turn", "wait"] as const;
   const orders = fc.array(fc.tuple(fc.nat({ max: 3 }), fc.constantFrom(...moves)), { maxLength: 40 });

@@ -3,8 +3,7 @@ import { describe, expect, test } from "vitest";
 import { callerFromHeaders, identityHeaderNames } from "../../../src/auth/authenticator.ts";
 import * as reading from "../../../src/auth/claims.ts";
 import type { AttributeDeclarations, AttributeType, DeclaredAttributes } from "../../../src/base/caller.ts";
-import { parseNetwork } from "../../../src/base/network.ts";
-import { inboundOf, refusalOf } from "./world.ts";
+import { inboundOf, networksOf, refusalOf } from "./world.ts";
 
 const declared = (current: AttributeDeclarations): DeclaredAttributes => ({ current, revision: 0 });
 const one = (type: AttributeType, required = false, claim = ["it"]) => declared({ it: { type, claim, required } });
@@ -170,11 +169,10 @@ describe("a header", () => {
     },
   );
 
-  const loopback = parseNetwork("127.0.0.1");
   const rule = {
     names: identityHeaderNames("x-svc-"),
     attributes: { declared: one("whole_number", true), names },
-    ingress: { networks: loopback === undefined ? [] : [loopback], certificates: [] },
+    ingress: { networks: networksOf("127.0.0.1"), certificates: [] },
   };
   const identity = {
     ...{ "x-svc-tenant-id": "tenant-a", "x-svc-user-id": "u", "x-svc-subject": "s", "x-svc-scopes": "" },

@@ -4,12 +4,11 @@ import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import type { ProofOfPossessionRule } from "../../../src/auth/possession.ts";
 import type { ServiceError } from "../../../src/base/errors.ts";
-import { parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";
-import { boundTo, memoryReplayStore, mintProof } from "../../harness/proofs.ts";
+import { boundTo, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, inboundOf, manualTime, patient, type World } from "./world.ts";
+import { authenticatorOf, dpopRule, inboundOf, manualTime, mtlsRule, patient } from "./world.ts";
 
 const issuerKey = newTestKey("ES256", "issuer");
 const proofKeys = { own: newTestKey("ES256", "own"), other: newTestKey("ES256", "other") };
@@ -20,7 +19,11 @@ const url = "/v1/sdk/whoami";
 const time = manualTime();
 const modes = ["none", "mtls", "dpop"] as const;
 type Mode = (typeof modes)[number];
-let worlds: Record<Mode, World>;
+const rules: Record<Mode, ProofOfPossessionRule> = {
+  none: { mode: "none" },
+  mtls: mtlsRule("10.0.0.0/8"),
+  dpop: dpopRule(),
+};
 
 const issuer = await startStaticIssuer([issuerKey.publicJwk]);
 const thumbprints = (bytes: Buffer) => thumbprintOf(bytes).toString("base64url");
@@ -30,22 +33,6 @@ const known = {
   jkt: { own: String((await boundTo(proofKeys.own)).jkt), other: String((await boundTo(proofKeys.other)).jkt) },
 };
 afterAll(() => issuer.stop());
-
-function start(): void {
-  const network = parseNetwork("10.0.0.0/8");
-  const ingress = { networks: network === undefined ? [] : [network], certificates: [] };
-  const rules: Record<Mode, ProofOfPossessionRule> = {
-    none: { mode: "none" },
-    mtls: { mode: "mtls", headerName: header, format: "thumbprint", ingress },
-    dpop: { mode: "dpop", publicUrl: "https://api.example", replayStore: memoryReplayStore(), nonces: undefined },
-  };
-  const startOne = (mode: Mode) => {
-    const world = authenticatorOf(issuer.url, time, { proofOfPossession: rules[mode] });
-    world.start();
-    return world;
-  };
-  worlds = { none: startOne("none"), mtls: startOne("mtls"), dpop: startOne("dpop") };
-}
 
 const malformedKinds = ["padded", "short", "empty", "standard", "hexadecimal", "null", "list", "object", "number"];
 /** A member of `cnf` that is understood: absent, of one of two keys, or malformed. */
@@ -116,7 +103,12 @@ const examples = modes.flatMap((mode) => {
 });
 
 test("a token is accepted with its own key, by the configured method only", async () => {
-  start();
+  const startOne = (mode: Mode) => {
+    const world = authenticatorOf(issuer.url, time, { proofOfPossession: rules[mode] });
+    world.start();
+    return world;
+  };
+  const worlds = { none: startOne("none"), mtls: startOne("mtls"), dpop: startOne("dpop") };
   const seen = new Set<string>();
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...modes), confirmation, presented, async (mode, bound, shown) => {

@@ -9,10 +9,9 @@ import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { createFairSemaphore } from "../../../src/base/fair-queue.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
-import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import type { ForwardedCertificateFormat } from "../../../src/base/vocabulary.ts";
-import { inboundOf, patient, refusalOf } from "./world.ts";
+import { inboundOf, mtlsRule, patient, refusalOf } from "./world.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.crt.pem`, import.meta.url), "utf8");
 const pem = fixture("client");
@@ -21,19 +20,15 @@ const otherDer = new X509Certificate(fixture("server")).raw;
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("base64url");
 const thumbprint = sha256(der);
 const cnf = { "x5t#S256": thumbprint };
-const header = "x-svc-mtls-client-certificate";
-const networks = (...texts: string[]) => texts.map(parseNetwork).filter((network): network is Network => !!network);
+const { headerName: header } = mtlsRule();
 
-const mtls = (format: ForwardedCertificateFormat = "thumbprint"): MutualTlsRule => ({
-  mode: "mtls",
-  headerName: header,
-  format,
-  ingress: { networks: networks("10.0.0.0/8", "fd00::/8"), certificates: [] },
-});
+const mtls = (format: ForwardedCertificateFormat = "thumbprint"): MutualTlsRule => {
+  return { ...mtlsRule("10.0.0.0/8", "fd00::/8"), format };
+};
 type Rule = MutualTlsRule | NoPossessionRule;
 const proxy = "10.1.2.3";
 const stranger = "192.0.2.7";
-const session = (bytes: Uint8Array | undefined = der) => ({ clientCertificate: () => bytes });
+const session = (bytes: Uint8Array = der) => ({ clientCertificate: () => bytes });
 
 async function confirm(confirmation: unknown, inbound: InboundRequest, rule: Rule = mtls()): Promise<string[]> {
   const ignored: string[] = [];
@@ -53,20 +48,6 @@ async function failureOf(confirmation: unknown, inbound: InboundRequest, rule: R
   expect(refusal.details.challenge).toContain('error="invalid_token"');
   return refusal.message;
 }
-
-describe("the TLS session's certificate", () => {
-  test("is accepted if it is the bound one", async () => {
-    expect(await confirm(cnf, inboundOf({}, session()))).toEqual([]);
-  });
-
-  test("is refused if it is another, or missing", async () => {
-    expect(await failureOf(cnf, inboundOf({}, session(otherDer)))).toContain("another client certificate");
-    expect(await failureOf(cnf, inboundOf({}, { clientCertificate: () => undefined }))).toContain(
-      "no valid client certificate",
-    );
-    expect(await failureOf(cnf, inboundOf({}))).toContain("no valid client certificate");
-  });
-});
 
 const forwarded = (value: string | readonly string[], remoteAddress = proxy) =>
   inboundOf({ [header]: value }, { remoteAddress });

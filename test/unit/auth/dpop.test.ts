@@ -17,7 +17,7 @@ import {
   type TestKey,
   withPart,
 } from "../../harness/tokens.ts";
-import { authenticatorOf, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
+import { authenticatorOf, dpopRule, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
 
 const issuerKey = newTestKey("ES256", "issuer");
 const callerKey = newTestKey("ES256", "caller");
@@ -37,8 +37,7 @@ async function tokenOf(key: TestKey, claims: Members = {}): Promise<string> {
 }
 
 function started(rule: Partial<DpopRule> = {}) {
-  const full: DpopRule = { mode: "dpop", publicUrl, replayStore: memoryReplayStore(), nonces: undefined, ...rule };
-  const world = authenticatorOf(issuer.url, time, { proofOfPossession: full });
+  const world = authenticatorOf(issuer.url, time, { proofOfPossession: dpopRule(rule) });
   world.start();
   return world;
 }

@@ -1,22 +1,28 @@
 /** Tokens that say nothing to us: what their issuer answers counts, as long as it may, and no further. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { tmpdir } from "node:os";
+import https from "node:https";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { TLSSocket } from "node:tls";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { ServiceError } from "../../../src/base/errors.ts";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import type { IntrospectionRule, IssuerEntry } from "../../../src/base/issuers.ts";
+import { createAuthority } from "../../harness/certificates.ts";
+import { folderForFile } from "../../harness/folder.ts";
 import { issuerEntry, type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
-import { listenOnLoopback } from "../../harness/loopback.ts";
+import { type Loopback, listenOnLoopback } from "../../harness/loopback.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { must } from "../domain/world.ts";
 import {
   authenticatorOf,
   bearer,
+  dpopRule,
   inboundOf,
   type ManualTime,
   manualTime,
+  mtlsRule,
   patient,
   refusalOf,
   type World,
@@ -24,10 +30,19 @@ import {
 
 const issuer = "https://login.umbrella.example";
 const key = newTestKey("ES256", "key-1");
-let folder: string;
+const folder = folderForFile("introspection");
+const [authority, other] = await Promise.all([createAuthority(folder, "authority"), createAuthority(folder, "other")]);
+const own = await authority.issue("issuer", undefined, "IP:127.0.0.1");
+const { certFile: certificateFile, keyFile } = await authority.issue("svc");
 let endpoint: string;
 let stop: () => Promise<void>;
-let asked: { readonly form: URLSearchParams; readonly headers: IncomingMessage["headers"] }[];
+interface Asked {
+  readonly form: URLSearchParams;
+  readonly headers: IncomingMessage["headers"];
+  /** Subject of the service's certificate. */
+  readonly subject: string | undefined;
+}
+let asked: Asked[];
 /** Answers a question; the default: active, with what a good token says. */
 let answer: (response: ServerResponse, token: string) => void | Promise<void>;
 let time: ManualTime;
@@ -54,25 +69,24 @@ const tenantOf = async (token: string) => (await world.authenticate(bearer(token
 const reasonOf = async (token: string) => (await refusalOf(world.authenticate(bearer(token), patient))).reason;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "svc-introspection-"));
   writeFileSync(join(folder, "secret"), "a secret: 1+1 ü\n");
   time = manualTime(Date.now());
   asked = [];
   answer = (response) => sendJson(response, good());
-  const server = createServer(async (request, response) => {
-    const form = new URLSearchParams(await text(request));
-    asked.push({ form, headers: request.headers });
-    await answer(response, form.get("token") ?? "");
-  });
-  const listening = await listenOnLoopback(server);
+  const listening = await listenOnLoopback(createServer(serve));
   endpoint = `http://127.0.0.1:${listening.port}/introspect`;
   stop = listening.stop;
   open();
 });
-afterEach(async () => {
-  await stop();
-  rmSync(folder, { recursive: true });
-});
+afterEach(() => stop());
+
+async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { socket, headers } = request;
+  const form = new URLSearchParams(await text(request));
+  const subject = socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.subject : undefined;
+  asked.push({ form, headers, subject });
+  await answer(response, form.get("token") ?? "");
+}
 
 describe("an opaque token", () => {
   test("ends its introspection once all callers have left, and a timeout is a failure of the issuer", async () => {
@@ -173,11 +187,8 @@ describe("an opaque token", () => {
   });
 
   test.each([
-    ["mtls", { mode: "mtls", headerName: "x", format: "thumbprint", ingress: { networks: [], certificates: [] } }],
-    [
-      "dpop",
-      { mode: "dpop", publicUrl: "https://svc", replayStore: { firstUse: async () => true }, nonces: undefined },
-    ],
+    ["mtls", mtlsRule()],
+    ["dpop", dpopRule()],
   ] as const)(
     "is not introspected with %s if the caller has no key that it could be bound to",
     async (mode, proofOfPossession) => {
@@ -280,5 +291,39 @@ describe("beside other issuers", () => {
       ["a", "a"],
     ] as const)
       expect(() => open(two(prefixes[0], prefixes[1]))).toThrow(/cannot be distinguished/);
+  });
+});
+
+describe("over TLS, by the service's certificate (RFC 8705 §2.1)", () => {
+  let secure: Loopback;
+  beforeEach(async () => {
+    const options = { cert: own.cert, key: own.key, ca: authority.cert, requestCert: true, rejectUnauthorized: false };
+    secure = await listenOnLoopback(https.createServer(options, serve));
+  });
+  afterEach(() => secure.stop());
+
+  /** What comes of an opaque token: the caller's tenant, or the reason of the refusal. */
+  function outcomeWith(authoritiesFile: string | undefined): Promise<string> {
+    const changes = { endpoint: `https://127.0.0.1:${secure.port}/introspect`, clientId: "svc" };
+    const credentials = { kind: "certificate", certificateFile, keyFile } as const;
+    open([entry({ introspection: rule({ ...changes, credentials }) })], { authoritiesFile });
+    return tenantOf("opaque-1").catch((refusal: ServiceError) => refusal.reason);
+  }
+
+  test("the service shows its certificate, and names itself in the form", async () => {
+    expect(await outcomeWith(authority.certFile)).toBe("umbrella");
+    expect(asked.map(({ subject, headers }) => [subject, headers.authorization])).toEqual([["CN=svc", undefined]]);
+    expect(asked[0]?.form.get("client_id")).toBe("svc");
+  });
+
+  test("callers get 503 if the issuer hangs up in the middle of its answer", async () => {
+    answer = (response) => void response.writeHead(200).write("{", () => response.destroy());
+    expect(await outcomeWith(authority.certFile)).toBe("issuer_unavailable");
+    expect(asked).toHaveLength(1);
+  });
+
+  test("nothing is sent to an issuer whose certificate comes from no authority of the system, or from another one", async () => {
+    for (const file of [undefined, other.certFile]) expect(await outcomeWith(file)).toBe("issuer_unavailable");
+    expect(asked).toEqual([]);
   });
 });

@@ -15,7 +15,17 @@ import {
   mintUnsignedToken,
   newTestKey,
 } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf, type World } from "./world.ts";
+import {
+  authenticatorOf,
+  bearer,
+  inboundOf,
+  manualTime,
+  mtlsRule,
+  patient,
+  refusalOf,
+  startedWorld,
+  type World,
+} from "./world.ts";
 
 const fixtures = join(import.meta.dirname, "../config/fixtures");
 const first = newTestKey("ES256", "first");
@@ -183,9 +193,7 @@ describe("rotation", () => {
   });
 
   test("nothing is fetched for a caller without the certificate that its token is bound to", async () => {
-    const ingress = { networks: [], certificates: [] };
-    const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", ingress } as const;
-    world = authenticatorOf(issuer.url, time, { proofOfPossession: rule });
+    world = authenticatorOf(issuer.url, time, { proofOfPossession: mtlsRule() });
     await ready();
     const own = Buffer.from("own certificate");
     const cnf = { "x5t#S256": thumbprintOf(own).toString("base64url") };
@@ -310,11 +318,9 @@ describe("a bad answer of an issuer", () => {
     ["keys that never end", (url, path) => documents(url, path, { ...keys(), x: "x".repeat(300_000) }), "longer than"],
   ])("%s", async (_name, answer, detail) => {
     issuer.answer = (path, response) => sendJson(response, answer(issuer.url, path));
-    const fetched = world.fetched();
-    world.start();
-    await fetched;
-    expect(world.status().issuerReady).toBe(false);
-    expect(world.status().detail).toContain(detail);
+    const { issuerReady, detail: said } = (await startedWorld(issuer.url, time)).status();
+    expect(issuerReady).toBe(false);
+    expect(said).toContain(detail);
   });
 
   test.each([
@@ -323,10 +329,7 @@ describe("a bad answer of an issuer", () => {
     ["no JSON", 200, "<html>", "not JSON"],
   ])("%s", async (_name, status, body, detail) => {
     issuer.answer = (_path, response) => void response.writeHead(status, { location: issuer.url }).end(body);
-    const fetched = world.fetched();
-    world.start();
-    await fetched;
-    expect(world.status().detail).toContain(detail);
+    expect((await startedWorld(issuer.url, time)).status().detail).toContain(detail);
   });
 
   test.each(["101 Switching\r\nConnection: upgrade\r\nUpgrade: x", "600 None"])("%j, over TLS", async (head) => {

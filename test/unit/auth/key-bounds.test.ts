@@ -5,11 +5,20 @@ import { createLocalJWKSet, type JWK } from "jose";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { candidateKeys, keyProblem } from "../../../src/auth/candidate-keys.ts";
 import { signatureAlgorithms } from "../../../src/auth/challenge.ts";
-import { ServiceError } from "../../../src/base/errors.ts";
 import { issuerEntry, type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import { boundTo, memoryReplayStore, mintProof } from "../../harness/proofs.ts";
+import { boundTo, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
+import {
+  authenticatorOf,
+  bearer,
+  dpopRule,
+  inboundOf,
+  manualTime,
+  mtlsRule,
+  patient,
+  refusalOf,
+  startedWorld,
+} from "./world.ts";
 
 const good = newTestKey("ES256", "good");
 const rsa = newTestKey("RS256", "rsa");
@@ -36,14 +45,11 @@ function number(bits: number): string {
 
 const rsaOf = (bits: number, e = "AQAB"): JWK => ({ kty: "RSA", n: number(bits), e });
 const claims = (changes: Members = {}) => claimsOf(issuer.url, time.now(), changes);
+const targetOf = (accessToken: string) => {
+  return { method: "GET", url: "https://api.example/v1/sdk/whoami", accessToken, nowMs: time.now() };
+};
 
-async function ready(options: Parameters<typeof authenticatorOf>[2] = {}) {
-  const world = authenticatorOf(issuer.url, time, options);
-  const fetched = world.fetched();
-  world.start();
-  await fetched;
-  return world;
-}
+const ready = (options?: Parameters<typeof startedWorld>[2]) => startedWorld(issuer.url, time, options);
 
 /** Counts signatures that are checked; each time, before it is, something is done. */
 function countChecks(before: (count: number) => void = () => {}): () => number {
@@ -228,12 +234,9 @@ describe("a stranger's token", () => {
     ["with an old proof", { iat: 1 }, {}],
     ["with a proof by another key", { by: "stranger" }, {}],
   ])("%s costs no signature", async (_name, { by, ...changes }, headers) => {
-    const publicUrl = "https://api.example";
-    const rule = { mode: "dpop", publicUrl, replayStore: memoryReplayStore(), nonces: undefined } as const;
-    const world = await ready({ proofOfPossession: rule });
+    const world = await ready({ proofOfPossession: dpopRule() });
     const token = mintToken({ ...stranger, kid: "good" }, claims({ cnf: await boundTo(rsa) }));
-    const target = { method: "GET", url: `${publicUrl}/v1/sdk/whoami`, accessToken: token, nowMs: time.now() };
-    const dpop = mintProof(by === undefined ? rsa : stranger, target, changes);
+    const dpop = mintProof(by === undefined ? rsa : stranger, targetOf(token), changes);
     const hasProof = Object.keys(changes).length > 0 || by !== undefined;
     const checks = countChecks();
     const inbound = inboundOf({ authorization: `DPoP ${token}`, ...(hasProof && { dpop }), ...headers });
@@ -242,17 +245,12 @@ describe("a stranger's token", () => {
   });
 
   test("costs no signature without the certificate that it names, and an ignored one is reported", async () => {
-    const rule = {
-      mode: "mtls",
-      headerName: "x-cert",
-      format: "thumbprint",
-      ingress: { networks: [], certificates: [] },
-    } as const;
+    const rule = mtlsRule();
     const world = await ready({ proofOfPossession: rule });
     const checks = countChecks();
     const thumbprint = Buffer.alloc(32).toString("base64url");
     const token = mintToken({ ...stranger, kid: "good" }, claims({ cnf: { "x5t#S256": thumbprint } }));
-    const inbound = inboundOf({ authorization: `Bearer ${token}`, "x-cert": thumbprint });
+    const inbound = inboundOf({ authorization: `Bearer ${token}`, [rule.headerName]: thumbprint });
     expect((await refusalOf(world.authenticate(inbound, patient))).reason).toBe("proof_of_possession_failed");
     expect(checks()).toBe(0);
     expect(world.events.filter(({ type }) => type === "forwarded_certificate_ignored")).toHaveLength(1);
@@ -260,20 +258,15 @@ describe("a stranger's token", () => {
 });
 
 test("a proof with an expensive key is refused before any computation with it", async () => {
-  const publicUrl = "https://api.example";
-  const rule = { mode: "dpop", publicUrl, replayStore: memoryReplayStore(), nonces: undefined } as const;
-  const world = await ready({ proofOfPossession: rule });
-  const costly = { ...strangerRsa, publicKey: { export: () => rsaOf(2_048, number(2_048)) } };
-  const key = costly as unknown as typeof strangerRsa;
-  const jwk = key.publicKey.export({ format: "jwk" }) as JWK;
-  const bound = { ...key, publicKey: { export: () => jwk } } as unknown as typeof key;
+  const world = await ready({ proofOfPossession: dpopRule() });
+  const jwk = rsaOf(2_048, number(2_048));
+  const bound = { ...strangerRsa, publicKey: { export: () => jwk } } as unknown as typeof strangerRsa;
   const token = mintToken(good, claims({ cnf: await boundTo(bound) }));
-  const target = { method: "GET", url: `${publicUrl}/v1/sdk/whoami`, accessToken: token, nowMs: time.now() };
-  const dpop = mintProof(bound, target);
+  const dpop = mintProof(bound, targetOf(token));
   const checks = countChecks();
   const inbound = inboundOf({ authorization: `DPoP ${token}`, dpop });
-  const refusal: unknown = await world.authenticate(inbound, patient).catch((error: unknown) => error);
-  expect(refusal).toBeInstanceOf(ServiceError);
-  expect(refusal).toMatchObject({ details: { cause: "has an exponent of 2048 bits" } });
+  expect(await refusalOf(world.authenticate(inbound, patient))).toMatchObject({
+    details: { cause: "has an exponent of 2048 bits" },
+  });
   expect(checks()).toBe(0);
 });

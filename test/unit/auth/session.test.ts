@@ -3,13 +3,11 @@
 import { generateKeyPairSync } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createSessionTokens, parseSessionKeys } from "../../../src/auth/session-tokens.ts";
+import { parseSessionKeys } from "../../../src/auth/session-tokens.ts";
 import { callerAddress } from "../../../src/auth/trusted-ingress.ts";
-import type { TenantId } from "../../../src/base/ids.ts";
-import { parseNetwork } from "../../../src/base/network.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey, type TestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
+import { bearer, inboundOf, manualTime, networksOf, patient, refusalOf, startedWorld } from "./world.ts";
 
 const own = newTestKey("EdDSA", "unused");
 const next = newTestKey("ES256", "unused");
@@ -43,54 +41,37 @@ describe("the key file", () => {
   });
 });
 
-describe("a token", () => {
+test("a token of one issuer is refused by the other", async () => {
   const time = manualTime();
-  const grant = { tenantId: "tenant-a" as TenantId, clientId: "payroll", scopes: ["a", "b"] };
-  const random = (bytes: Uint8Array) => bytes.fill(7);
-
-  /** An authenticator for the issuer's tokens and our own, and what makes ours. */
-  async function world() {
-    const foreign = newTestKey("ES256", "foreign");
-    const issuer = await startStaticIssuer([foreign.publicJwk]);
-    const keys = { current: await parseSessionKeys(privatePem(own)), revision: 0 };
-    const name = "https://api.example";
-    const tokens = createSessionTokens({ issuer: name, audience: "api://svc-platform-api", keys, clock: time, random });
-    const authenticator = authenticatorOf(issuer.url, time, {
-      session: { issuer: name, audience: "api://svc-platform-api", keys },
-    });
-    const fetched = authenticator.fetched();
-    authenticator.start();
-    await fetched;
-    const sign = (certificateThumbprint?: string) => tokens.sign({ ...grant, certificateThumbprint });
-    return { authenticator, issuer, foreign, keys, name, sign };
+  const foreign = newTestKey("ES256", "foreign");
+  const issuer = await startStaticIssuer([foreign.publicJwk]);
+  const keys = { current: await parseSessionKeys(privatePem(own)), revision: 0 };
+  const name = "https://api.example";
+  const session = { issuer: name, audience: "api://svc-platform-api", keys };
+  const authenticator = await startedWorld(issuer.url, time, { session });
+  const { kid } = keys.current.signing;
+  const signedByUs = { ...own, kid };
+  const wrong = [
+    // The token issuer's key under our name, with its own key id and with ours.
+    mintToken(foreign, claimsOf(name, time.now())),
+    mintToken({ ...foreign, kid }, claimsOf(name, time.now())),
+    // Our key under the issuer's name, and under none, and under another.
+    mintToken(signedByUs, claimsOf(issuer.url, time.now())),
+    mintToken(signedByUs, claimsOf(issuer.url, time.now(), { iss: undefined })),
+    mintToken(signedByUs, claimsOf("https://other.example", time.now())),
+    // Two names, and ours nearly.
+    mintToken(signedByUs, claimsOf(name, time.now(), { iss: [name, issuer.url] })),
+    mintToken(signedByUs, claimsOf(`${name}/`, time.now())),
+  ];
+  for (const token of wrong) {
+    const { reason } = await refusalOf(authenticator.authenticate(bearer(token), patient));
+    expect(reason).toBe("invalid_token");
   }
-
-  test("of one issuer is refused by the other", async () => {
-    const { authenticator, issuer, foreign, name, keys } = await world();
-    const { kid } = keys.current.signing;
-    const signedByUs = { ...own, kid };
-    const wrong = [
-      // The token issuer's key under our name, with its own key id and with ours.
-      mintToken(foreign, claimsOf(name, time.now())),
-      mintToken({ ...foreign, kid }, claimsOf(name, time.now())),
-      // Our key under the issuer's name, and under none, and under another.
-      mintToken(signedByUs, claimsOf(issuer.url, time.now())),
-      mintToken(signedByUs, claimsOf(issuer.url, time.now(), { iss: undefined })),
-      mintToken(signedByUs, claimsOf("https://other.example", time.now())),
-      // Two names, and ours nearly.
-      mintToken(signedByUs, claimsOf(name, time.now(), { iss: [name, issuer.url] })),
-      mintToken(signedByUs, claimsOf(`${name}/`, time.now())),
-    ];
-    for (const token of wrong) {
-      const { reason } = await refusalOf(authenticator.authenticate(bearer(token), patient));
-      expect(reason).toBe("invalid_token");
-    }
-    await issuer.stop();
-  });
+  await issuer.stop();
 });
 
 describe("the address that attempts are counted under", () => {
-  const networks = ["10.0.0.0/8", "127.0.0.1"].map(parseNetwork).filter((network) => network !== undefined);
+  const networks = networksOf("10.0.0.0/8", "127.0.0.1");
   const ingress = { networks, certificates: [] };
   const from = (remoteAddress: string, ...forwarded: string[]) =>
     callerAddress(inboundOf({ "x-forwarded-for": forwarded }, { remoteAddress }), ingress);

@@ -33,38 +33,75 @@ function cached(livesMs: number) {
   return { world, verify: (token: string) => verify(token, { signal: patient, mayVerify: async () => {} }) };
 }
 
-describe("a cached token is verified again", () => {
+describe.each([
+  ["accepted", false],
+  ["refused for its signature", true],
+])("a token that was %s is verified again", (_what, refuses) => {
+  function setup(livesMs = 60 * minute) {
+    const { world, verify } = cached(livesMs);
+    world.refuses = refuses;
+    const ask = (token: string) =>
+      refuses
+        ? expect(verify(token)).rejects.toThrow("refused")
+        : expect(verify(token)).resolves.toHaveProperty("caller.subject", token);
+    return { world, ask };
+  }
+
   test("only after its time, each token for itself", async () => {
-    const { world, verify } = cached(60 * minute);
-    for (const token of ["a", "b", "a", "b"]) expect((await verify(token)).caller.subject).toBe(token);
+    const { world, ask } = setup();
+    for (const token of ["a", "b", "a", "b", "a"]) await ask(token);
     expect(world.verified).toEqual(["a", "b"]);
   });
 
   test.each([
-    ["five minutes later", 60 * minute, 5 * minute],
-    ["once it expired, tolerance included", minute, minute + 30_000],
-    ["once the clock went back", 60 * minute, -1],
-  ])("%s", async (_name, livesMs, laterMs) => {
-    const { world, verify } = cached(livesMs);
-    await verify("a");
-    world.time.advance(laterMs < 0 ? 0 : laterMs - 1);
-    await verify("a");
+    ["five minutes later", 5 * minute],
+    ["once the clock went back", -1],
+  ])("%s", async (_name, laterMs) => {
+    const { world, ask } = setup();
+    await ask("a");
+    world.time.advance(Math.max(laterMs - 1, 0));
+    await ask("a");
     expect(world.verified).toHaveLength(1);
-    world.time.advance(laterMs < 0 ? laterMs : 1);
-    await verify("a");
+    world.time.advance(Math.min(laterMs, 1));
+    await ask("a");
     expect(world.verified).toHaveLength(2);
   });
 
-  test("once the keys changed, or are gone", async () => {
-    const { world, verify } = cached(60 * minute);
-    await verify("a");
-    for (const revision of [2, undefined, undefined, 3]) {
+  test("once the keys changed, or while there are none", async () => {
+    const { world, ask } = setup();
+    for (const revision of [1, 2, undefined, undefined, 3]) {
       world.revision = revision;
-      await verify("a");
+      await ask("a");
     }
+    await ask("a");
     expect(world.verified).toHaveLength(5);
+  });
+
+  test("if the keys changed during its verification, and another token came in between", async () => {
+    const { world, ask } = setup();
+    let other: Promise<void> | undefined;
+    world.during = () => {
+      world.during = () => {};
+      world.revision = 2;
+      other = ask("b");
+    };
+    await ask("a");
+    await other;
+    await ask("a");
+    expect(world.verified).toEqual(["a", "b", "a"]);
+  });
+});
+
+describe("a cached token is verified again", () => {
+  test("once it expired, tolerance included", async () => {
+    const { world, verify } = cached(minute);
     await verify("a");
-    expect(world.verified).toHaveLength(5);
+    world.time.advance(minute + 29_999);
+    await verify("a");
+    expect(world.verified).toHaveLength(1);
+    world.time.advance(1);
+    await verify("a");
+    expect(world.verified).toHaveLength(2);
   });
 
   test("once other attributes are read of callers, even if that changed during its verification", async () => {
@@ -79,18 +116,6 @@ describe("a cached token is verified again", () => {
     await verify("a");
     await verify("a");
     expect(world.verified).toEqual(["a", "a", "a"]);
-  });
-
-  test("if the keys changed during its verification, and another token came in between", async () => {
-    const { world, verify } = cached(60 * minute);
-    world.during = () => {
-      world.during = () => {};
-      world.revision = 2;
-      void verify("b");
-    };
-    await verify("a");
-    await verify("a");
-    expect(world.verified).toEqual(["a", "b", "a"]);
   });
 
   test("if its verification was not decided", async () => {
@@ -114,63 +139,18 @@ describe("a cached token is verified again", () => {
   });
 });
 
-describe("a token that is refused for its signature", () => {
-  function refusing() {
-    const { world, verify } = cached(60 * minute);
+test("a refused token is verified again if 4,096 were refused since, whatever was accepted", async () => {
+  const { world, verify } = cached(60 * minute);
+  const refused = async (token: string) => {
     world.refuses = true;
-    return { world, refused: (token: string) => expect(verify(token)).rejects.toThrow("refused") };
-  }
-
-  test("is refused again from the cache, each token for itself", async () => {
-    const { world, refused } = refusing();
-    for (const token of ["a", "b", "a", "b", "a"]) await refused(token);
-    expect(world.verified).toEqual(["a", "b"]);
-  });
-
-  test.each([
-    ["five minutes later", 5 * minute],
-    ["once the clock went back", -1],
-  ])("is verified again %s", async (_name, laterMs) => {
-    const { world, refused } = refusing();
-    await refused("a");
-    world.time.advance(laterMs);
-    await refused("a");
-    expect(world.verified).toHaveLength(2);
-  });
-
-  test("is verified again once the keys changed, or while there are none", async () => {
-    const { world, refused } = refusing();
-    for (const revision of [1, 2, undefined, undefined, 3]) {
-      world.revision = revision;
-      await refused("a");
-    }
-    expect(world.verified).toHaveLength(5);
-  });
-
-  test("is verified again if the keys changed during its verification", async () => {
-    const { world, refused } = refusing();
-    world.during = () => {
-      world.during = () => {};
-      world.revision = 2;
-    };
-    await refused("a");
-    await refused("a");
-    expect(world.verified).toHaveLength(2);
-  });
-
-  test("is forgotten if 4,096 were refused since, and not for any number of verified ones", async () => {
-    const { world, verify } = cached(60 * minute);
-    const refused = async (token: string) => {
-      world.refuses = true;
-      await expect(verify(token)).rejects.toThrow("refused");
-      world.refuses = false;
-    };
-    await refused("first");
-    for (let i = 0; i < 5_000; i++) await verify(`verified ${i}`);
-    await refused("first");
-    expect(world.verified).toHaveLength(5_001);
-    for (let i = 0; i < 4_096; i++) await refused(`refused ${i}`);
-    await refused("first");
-    expect(world.verified).toHaveLength(5_001 + 4_097);
-  });
+    await expect(verify(token)).rejects.toThrow("refused");
+    world.refuses = false;
+  };
+  await refused("first");
+  for (let i = 0; i < 5_000; i++) await verify(`verified ${i}`);
+  await refused("first");
+  expect(world.verified).toHaveLength(5_001);
+  for (let i = 0; i < 4_096; i++) await refused(`refused ${i}`);
+  await refused("first");
+  expect(world.verified).toHaveLength(5_001 + 4_097);
 });

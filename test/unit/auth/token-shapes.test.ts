@@ -12,7 +12,7 @@ import {
   newTestKey,
   type TestKey,
 } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, type ManualTime, manualTime, patient, type World } from "./world.ts";
+import { bearer, type ManualTime, manualTime, patient, startedWorld, type World } from "./world.ts";
 
 const audience = "api://svc-platform-api";
 const key = newTestKey("ES256", "key-1");
@@ -21,13 +21,7 @@ const otherKey = newTestKey("EdDSA", "key-2");
 const issuer = await startStaticIssuer([key.publicJwk]);
 afterAll(() => issuer.stop());
 
-async function started(time: ManualTime): Promise<World> {
-  const world = authenticatorOf(issuer.url, time);
-  const fetched = world.fetched();
-  world.start();
-  await fetched;
-  return world;
-}
+const started = (time: ManualTime) => startedWorld(issuer.url, time);
 
 /** Whether the token is let in, else why not. Any other failure than a refusal fails the test. */
 function outcomeOf(world: World, token: string): Promise<string> {

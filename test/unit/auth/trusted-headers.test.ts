@@ -2,15 +2,13 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/authenticator.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
-import { type Network, parseNetwork } from "../../../src/base/network.ts";
-import { inboundOf, refusalOf } from "./world.ts";
+import { inboundOf, networksOf, refusalOf } from "./world.ts";
 
-const networks = (...texts: string[]) => texts.map(parseNetwork).filter((network): network is Network => !!network);
 const ingressCertificate = Buffer.from("certificate of the ingress");
 const pins = [createHash("sha256").update(ingressCertificate).digest()];
 const ruleOf = (certificates: readonly Uint8Array[] = pins): IdentityHeaderRule => ({
   names: identityHeaderNames("x-svc-"),
-  ingress: { networks: networks("10.0.0.0/8", "127.0.0.0/8", "::1"), certificates },
+  ingress: { networks: networksOf("10.0.0.0/8", "127.0.0.0/8", "::1"), certificates },
 });
 const identity = {
   "x-svc-tenant-id": "tenant-a",

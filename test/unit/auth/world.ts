@@ -3,11 +3,16 @@ import { readFile } from "node:fs/promises";
 import { onTestFinished } from "vitest";
 import type { AuthenticatorEvent, TokenOptions } from "../../../src/auth/access-tokens.ts";
 import { type Authenticator, createAuthenticator, type IdentityHeaderRule } from "../../../src/auth/authenticator.ts";
+import type { MutualTlsRule } from "../../../src/auth/confirmation.ts";
+import type { DpopRule } from "../../../src/auth/possession.ts";
 import type { Clock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
+import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import type { Timers } from "../../../src/base/timers.ts";
 import { issuerEntry } from "../../harness/issuer.ts";
+import { memoryReplayStore } from "../../harness/proofs.ts";
+import { must } from "../domain/world.ts";
 
 /** A clock and timers that move only when told to. */
 export interface ManualTime extends Clock, Timers {
@@ -83,6 +88,29 @@ export function authenticatorOf(
       }),
   };
 }
+
+/** Makes an authenticator that has fetched its issuer's keys, or failed to. */
+export async function startedWorld(...given: Parameters<typeof authenticatorOf>): Promise<World> {
+  const world = authenticatorOf(...given);
+  const fetched = world.fetched();
+  world.start();
+  await fetched;
+  return world;
+}
+
+/** A rule of proofs whose uses are kept in memory. */
+export function dpopRule(changes: Partial<DpopRule> = {}): DpopRule {
+  const replayStore = memoryReplayStore();
+  return { mode: "dpop", publicUrl: "https://api.example", replayStore, nonces: undefined, ...changes };
+}
+
+/** A rule of certificates that the proxies of a network forward as thumbprints; by default no proxy is trusted. */
+export function mtlsRule(...networks: string[]): MutualTlsRule {
+  const ingress = { networks: networksOf(...networks), certificates: [] };
+  return { mode: "mtls", headerName: "x-svc-mtls-client-certificate", format: "thumbprint", ingress };
+}
+
+export const networksOf = (...texts: string[]): readonly Network[] => texts.map((text) => must(parseNetwork(text)));
 
 /** A call with these headers; a list is a header that came several times. */
 export function inboundOf(

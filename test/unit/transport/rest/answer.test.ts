@@ -3,7 +3,7 @@ import { BoolValueSchema, SourceCodeInfoSchema, StructSchema } from "@bufbuild/p
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createRestRegistry, messageEncoder } from "../../../../dev/rest-json.ts";
-import { type Receipt, ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
+import { ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 import { authzenServices, bulkServices, publicServices } from "../../../../src/transport/calls/methods.ts";
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
 import { messages } from "../../../harness/any-message.ts";
@@ -46,19 +46,13 @@ test.each(
   );
 });
 
-test.each([
-  ["nothing", "", ""],
-  ["ASCII", "a", "a".repeat(200)],
-  ["a proof", "a", `index 1\n\n— ${"a".repeat(200)}\n`],
-  ["two bytes, short", "é", "a".repeat(200)],
-  ["two bytes, long", "a", "é".repeat(200)],
-  ["four bytes, short and long", "😀", "😀".repeat(200)],
-  ["a lone surrogate, short", "\ud83d", "—".repeat(200)],
-  ["a lone surrogate, long", "a", `\ude00${"a".repeat(200)}`],
-  ["a lone surrogate and more beyond ASCII, long", "a", `\ude00${"—".repeat(200)}`],
-  ["what reads as a character beyond ASCII in bytes", "\u00e2\u0080\u0094", `\u00e2\u0080\u0094${"a".repeat(200)}`],
-])("a receipt with %s", (_, recordId, proof) => {
-  const receipt: Receipt = create(ReceiptSchema, { recordId, proof, leafIndex: 2n ** 63n - 1n, treeSize: -1n });
+test("text that reads as a character beyond ASCII in bytes is written as it is", () => {
+  const text = "\u00e2\u0080\u0094";
+  const receipt = create(ReceiptSchema, {
+    recordId: text,
+    proof: `${text}${"a".repeat(200)}`,
+    leafIndex: 2n ** 63n - 1n,
+  });
   expectAlike(ReceiptSchema, answerEncoder(ReceiptSchema), receipt);
 });
 

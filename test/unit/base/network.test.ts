@@ -8,12 +8,9 @@ import {
   isLoopbackNetwork,
   parseNetwork,
 } from "../../../src/base/network.ts";
+import { must } from "../domain/world.ts";
 
-const isIn = (network: string, address: string) => {
-  const parsed = parseNetwork(network);
-  if (parsed === undefined) throw new Error(`${network} is no network`);
-  return isInNetworks([parsed], address);
-};
+const isIn = (network: string, address: string) => isInNetworks([must(parseNetwork(network))], address);
 
 test.each([
   ["10.0.0.0/8", "10.255.0.1", "11.0.0.1"],
@@ -89,9 +86,7 @@ test.each([
   ["::/127", false],
   ["10.0.0.1", false],
 ])("the network %s is this machine's alone: %s", (text, expected) => {
-  const network = parseNetwork(text);
-  if (network === undefined) throw new Error(`${text} is no network`);
-  expect(isLoopbackNetwork(network)).toBe(expected);
+  expect(isLoopbackNetwork(must(parseNetwork(text)))).toBe(expected);
 });
 
 test.each([

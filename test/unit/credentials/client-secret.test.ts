@@ -10,6 +10,7 @@ import {
 } from "../../../src/credentials/client-secret.ts";
 import { FileSessionClients, formatClientFile, parseClientFile } from "../../../src/credentials/session-clients.ts";
 import { seededRandom } from "../../contract/ledger-records.ts";
+import { must } from "../domain/world.ts";
 
 const random = seededRandom();
 const hashed = await hashSecret("secret", random);
@@ -29,8 +30,7 @@ describe("a client's secret", () => {
   });
 
   test("matches its hash, and no other secret does", async () => {
-    const read = parseSecretHash(text);
-    if (read === undefined) throw new Error("no hash");
+    const read = must(parseSecretHash(text));
     expect(await isSecret("secret", read)).toBe(true);
     for (const wrong of ["Secret", "secret ", "", text]) expect(await isSecret(wrong, read)).toBe(false);
     expect(formatSecretHash(await hashSecret("secret", random))).not.toBe(text);

@@ -398,18 +398,6 @@ describe("writes whose batches end apart from each other", () => {
     expect(writes).toEqual([["alice 2", "bob 1"], ["alice 1"], ["alice 1"]]);
   });
 
-  test("a batch that the store writes later is answered by its own outcome", async () => {
-    const { writes, results } = appendAll((batch, resultOf) =>
-      batch.tenantId === "alice" ? { later: Promise.resolve(resultOf(batch)) } : resultOf(batch),
-    );
-    expect(await results).toMatchObject([
-      { status: "fulfilled", value: { leafIndex: 0 } },
-      { status: "fulfilled", value: { log: "o/bob" } },
-      { status: "fulfilled", value: { leafIndex: 1 } },
-    ]);
-    expect(writes).toEqual([["alice 2", "bob 1"]]);
-  });
-
   test("a batch that failed later refuses its own callers, and what waits behind it is written", async () => {
     const down = new ServiceError("store_unavailable", "down");
     const later = Promise.withResolvers<BatchFailure>();

@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { checkpointText } from "../../../src/ledger/tlog/checkpoint.ts";
 import { coseReceipt, signRoot, verifyCoseReceipt } from "../../../src/ledger/tlog/cose-receipt.ts";
 import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
+import { must } from "../domain/world.ts";
 
 const key = signingKeyOf(Buffer.alloc(32, 1));
 const root = createHash("sha256").update("root").digest();
@@ -66,8 +67,7 @@ test("a receipt is refused for another place, tree, log or signature; one of ano
   const size = 1_000;
   const tree = { origin, size, root };
   const place = { index: 7, path: [sibling] };
-  const verifier = parseVerifierKey(formatVerifierKey(origin, key.publicKey));
-  if (verifier === undefined) throw new Error("no key");
+  const verifier = must(parseVerifierKey(formatVerifierKey(origin, key.publicKey)));
   const receipt = coseReceipt(signed(size).root, { ...place, size });
   verifyCoseReceipt(receipt, { ...place, checkpoint: tree }, verifier);
   const refused = (changed: object, checkpoint: object = {}) =>

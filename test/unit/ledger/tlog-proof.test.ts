@@ -11,11 +11,11 @@ import {
   verifyTlogProof,
 } from "../../../src/ledger/tlog/tlog-proof.ts";
 import { leafHash } from "../../../src/ledger/tlog/tree.ts";
+import { must } from "../domain/world.ts";
 
 const origin = "example.com/log";
 const key = signingKeyOf(new Uint8Array(32).fill(1));
-const verifier = parseVerifierKey(formatVerifierKey(origin, key.publicKey));
-if (verifier === undefined) throw new Error("no verifier");
+const verifier = must(parseVerifierKey(formatVerifierKey(origin, key.publicKey)));
 
 const leaves = Array.from({ length: 7 }, (_, index) => leafHash(Uint8Array.of(index)));
 const edge = new RightEdge();
@@ -93,8 +93,7 @@ test.each([
 });
 
 test("a proof for another log's key is refused", () => {
-  const other = parseVerifierKey(formatVerifierKey("example.com/other", key.publicKey));
-  if (other === undefined) throw new Error("no verifier");
+  const other = must(parseVerifierKey(formatVerifierKey("example.com/other", key.publicKey)));
   expect(() => verifyTlogProof(proof, leaves[5] as Uint8Array, other)).toThrow("not signed by the trusted key");
 });
 

@@ -8,6 +8,7 @@ import { parseCosignerKey } from "../../../src/ledger/witness/cosignature.ts";
 import { Witnesses } from "../../../src/ledger/witness/witnesses.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 import { witnessCore } from "../../harness/witness.ts";
+import { must } from "../domain/world.ts";
 
 const origin = `ledger.example/${"0a".repeat(16)}`;
 const key = signingKeyOf(new Uint8Array(32).fill(7));
@@ -21,8 +22,7 @@ const stateOf = (size: number): LogState => ({
 /** A store whose newest commit may be lost: only `confirmed` is durable. */
 async function startWitnesses(confirmed: () => Promise<LogState | undefined>) {
   const core = witnessCore({ logKeys: () => [key.publicKey] }, Date.now);
-  const verifier = parseCosignerKey(core.key);
-  if (verifier === undefined) throw new Error("the witness has no key");
+  const verifier = must(parseCosignerKey(core.key));
   const witnesses = new Witnesses({
     quorum: 1,
     awaited: false,

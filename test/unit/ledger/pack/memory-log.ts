@@ -20,6 +20,7 @@ import { nodesOfTiles } from "../../../../src/ledger/tlog/tile-nodes.ts";
 import { formatPath, formatTlogProof } from "../../../../src/ledger/tlog/tlog-proof.ts";
 import { leafHash, Tree } from "../../../../src/ledger/tlog/tree.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../../contract/ledger-records.ts";
+import { must } from "../../domain/world.ts";
 
 type Stored = Omit<SealedEntry, "opening"> & { opening: Uint8Array | undefined; recordedAtMs: number };
 
@@ -221,9 +222,7 @@ export function memoryLog({ name = "alice", seed = name }: { readonly name?: str
 }
 
 function verifierOf(origin: string, publicKey: Uint8Array) {
-  const verifier = parseVerifierKey(formatVerifierKey(origin, publicKey));
-  if (verifier === undefined) throw new Error("The key is malformed.");
-  return verifier;
+  return must(parseVerifierKey(formatVerifierKey(origin, publicKey)));
 }
 
 export type MemoryLog = ReturnType<typeof memoryLog>;

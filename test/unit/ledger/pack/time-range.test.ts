@@ -182,7 +182,10 @@ describe("a false pack of a time range", () => {
       const verdict = await refusal(sealLines(lines));
       if (verdict === "accepted") {
         const [header, ...others] = lines.filter(({ type }) => type !== "end");
-        expect([{ ...header, made_at: "" }, ...others]).toEqual([{ ...honest[0], made_at: "" }, ...honest.slice(1, -1)]);
+        expect([{ ...header, made_at: "" }, ...others]).toEqual([
+          { ...honest[0], made_at: "" },
+          ...honest.slice(1, -1),
+        ]);
       } else expect(verdict, JSON.stringify(lines)).toMatch(/^line \d+: ./);
     }
   });

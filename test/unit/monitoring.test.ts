@@ -1,9 +1,10 @@
-/** What operators watch with is of one piece: dashboards, alerts, their tests, runbook and metrics. */
-import { readFileSync } from "node:fs";
+/** What operators deploy and watch with is of one piece: manifests, dashboards, alerts, their tests, runbook and metrics. */
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { dashboardJson, dashboards } from "../../scripts/dashboards.ts";
+import { settings } from "../../src/config/settings.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -21,6 +22,22 @@ const exposed = new Map(
     .describe()
     .map((metric) => [metric.name, metric]),
 );
+const manifests = readdirSync(join(root, "deploy"), { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile())
+  .map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1));
+
+test.each(manifests)("%s names existing settings", (file) => {
+  const known = new Set<string>(Object.values(settings).map(({ name }) => name));
+  const named = [...textOf(file).matchAll(/\bSVC_[A-Z_]*[A-Z]\b(?!\*|_)/g)].map(([name]) => name);
+  expect(named.filter((name) => !known.has(name))).toEqual([]);
+});
+
+test("the chart and the compose file use existing metrics", () => {
+  const files = manifests.filter((file) => !file.includes("/monitoring/"));
+  const named = files.flatMap((file) => [...textOf(file).matchAll(/\bsvc_[a-z_]+/g)].map(([name]) => name));
+  expect(named).toContain("svc_calls_waiting");
+  expect(named.filter((name) => !exposed.has(name))).toEqual([]);
+});
 
 test.each(dashboards)("the dashboard $uid equals the one that its table makes", (dashboard) => {
   expect(textOf(`deploy/monitoring/dashboards/${dashboard.uid}.json`)).toBe(dashboardJson(dashboard));

@@ -10,17 +10,15 @@ import {
   parseTlogProof,
   verifyTlogProof,
 } from "../../../src/ledger/tlog/tlog-proof.ts";
-import { leafHash } from "../../../src/ledger/tlog/tree.ts";
 import { must } from "../domain/world.ts";
+import { leaves as allLeaves, edgeOf } from "./naive-tree.ts";
 
 const origin = "example.com/log";
 const key = signingKeyOf(new Uint8Array(32).fill(1));
 const verifier = must(parseVerifierKey(formatVerifierKey(origin, key.publicKey)));
 
-const leaves = Array.from({ length: 7 }, (_, index) => leafHash(Uint8Array.of(index)));
-const edge = new RightEdge();
-for (const leaf of leaves) edge.append(leaf);
-const tree = edge.tree();
+const leaves = allLeaves.slice(0, 7);
+const tree = edgeOf(leaves).tree();
 const checkpoint = signCheckpoint({ origin, size: 7, root: tree.root() }, [noteSigner(origin, key)]);
 const proofOf = (index: number) => formatTlogProof(index, formatPath(tree.inclusionProof(index)), checkpoint);
 const proof = proofOf(5);
@@ -42,7 +40,7 @@ test("paths that are written together equal those written one by one", () => {
     [257, 200],
     [600, 500],
   ]) {
-    while (growing.size < (size as number)) growing.append(leafHash(Uint8Array.of(growing.size & 255)));
+    while (growing.size < (size as number)) growing.append(allLeaves[growing.size] as Uint8Array);
     const grown = growing.tree();
     for (let first = least as number; first <= grown.size; first++) {
       const each = Array.from({ length: grown.size - first }, (_, at) => formatPath(grown.inclusionProof(first + at)));
@@ -52,9 +50,7 @@ test("paths that are written together equal those written one by one", () => {
 });
 
 test("the proof of the only leaf has no hashes", () => {
-  const single = new RightEdge();
   const leaf = leaves[0] as Uint8Array;
-  single.append(leaf);
   const signed = signCheckpoint({ origin, size: 1, root: leaf }, [noteSigner(origin, key)]);
   const text = formatTlogProof(0, "", signed);
   expect(text).toBe(`c2sp.org/tlog-proof@v1\nindex 0\n\n${signed}`);

@@ -1,7 +1,7 @@
 /** Packs taken apart and put together again, as a forger would do. */
 import { createHash } from "node:crypto";
 import type { CheckedEntry } from "../../../../src/ledger/pack/entry-checks.ts";
-import { formatLine, type PackLine, parseLine } from "../../../../src/ledger/pack/format.ts";
+import { formatLine, type PackEntry, type PackLine, parseLine } from "../../../../src/ledger/pack/format.ts";
 import { type VerifiedPack, verifyPack } from "../../../../src/ledger/pack/verify.ts";
 import type { NoteVerifier } from "../../../../src/ledger/tlog/note-keys.ts";
 
@@ -13,6 +13,14 @@ export function verifyText(
   return verifyPack(chunksOf(Buffer.from(text)), keys, onEntry);
 }
 
+/** `accepted`, or why the pack is refused. */
+export function verdictOf(text: string | Uint8Array, keys: readonly NoteVerifier[]): Promise<string> {
+  return verifyText(text, keys).then(
+    () => "accepted",
+    (error: Error) => (error.name === "PackError" ? error.message : `${error.name}: ${error.message}`),
+  );
+}
+
 /** Cut at odd places, as files and sockets do. */
 async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let begin = 0; begin < bytes.length; begin += 1_021) yield bytes.subarray(begin, begin + 1_021);
@@ -20,6 +28,11 @@ async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 
 export function linesIn(text: string): PackLine[] {
   return text.trimEnd().split("\n").map(parseLine);
+}
+
+/** The entry without its record. */
+export function leafAlone({ opening: _, record: __, ...others }: PackEntry): PackEntry {
+  return others;
 }
 
 /** The text of lines, with an end that fits them. */

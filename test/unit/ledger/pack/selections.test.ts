@@ -5,7 +5,7 @@ import { LineageCollector } from "../../../../src/domain/lineage/lineage.ts";
 import { packReport } from "../../../../src/domain/lineage/report.ts";
 import { type PackLine, parseSelection, selectionMembers } from "../../../../src/ledger/pack/format.ts";
 import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
-import { linesIn, sealLines, verifyText } from "./packs.ts";
+import { leafAlone, linesIn, sealLines, verifyText } from "./packs.ts";
 import { decision, evidence, registration } from "./records.ts";
 
 let log: MemoryLog;
@@ -148,9 +148,7 @@ describe("a pack of one thing in a period", () => {
     await expect(log.pack(selection)).rejects.toThrow("nothing is found");
     const lines = linesIn(await log.pack({ field: "principal", value: "p2" })).flatMap((line): PackLine[] => {
       if (line.type === "header") return [{ ...line, selection: { principal: "p2", from: moment(9) } }];
-      if (line.type !== "entry") return [];
-      const { opening: _, record: __, ...leafAlone } = line;
-      return [leafAlone];
+      return line.type === "entry" ? [leafAlone(line)] : [];
     });
     const { part, proven } = await report(sealLines(lines));
     expect(part).toEqual({ leaves: 0, shown: 0, closed: false });
@@ -200,15 +198,8 @@ test("a record unrelated to the selection is refused, and so is a leaf that show
     "line 3: the record of leaf 1 is not of the selection",
   );
   await refusal(relabelled({ principal: "p2" })).toThrow("the record of leaf 1 is not of the selection");
-  await refusal(
-    sealLines(
-      lines.map((line) => {
-        if (line.type !== "entry" || line.leaf_index !== 4) return line;
-        const { opening: _, record: __, ...leafAlone } = line;
-        return leafAlone;
-      }),
-    ),
-  ).toThrow("leaf 4 shows nothing");
+  const bare = lines.map((line) => (line.type === "entry" && line.leaf_index === 4 ? leafAlone(line) : line));
+  await refusal(sealLines(bare)).toThrow("leaf 4 shows nothing");
 });
 
 describe("a report", () => {

@@ -6,7 +6,7 @@ import type { PackEntry, PackLine } from "../../../../src/ledger/pack/format.ts"
 import { verifyPack } from "../../../../src/ledger/pack/verify.ts";
 import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
 import { changedLines, numbersFrom } from "./mutations.ts";
-import { linesIn, sealLines, verifyText } from "./packs.ts";
+import { leafAlone, linesIn, sealLines, verdictOf, verifyText } from "./packs.ts";
 
 /** Genesis and leaf 1 at second 0, then a leaf a second. */
 function tenLeaves(options?: Parameters<typeof memoryLog>[0]): MemoryLog {
@@ -129,11 +129,7 @@ describe("a false pack of a time range", () => {
     otherLines = linesIn(await other.pack(selection));
   });
 
-  const refusal = (text: string | Uint8Array, keys = [log.verifier()]) =>
-    verifyText(text, keys).then(
-      () => "accepted",
-      (error: Error) => (error.name === "PackError" ? error.message : `${error.name}: ${error.message}`),
-    );
+  const refusal = (text: string | Uint8Array, keys = [log.verifier()]) => verdictOf(text, keys);
   const at = (leafIndex: number) => honest.findIndex((line) => line.type === "entry" && line.leaf_index === leafIndex);
   const entryOf = (lines: PackLine[], leafIndex: number) =>
     lines.find((line) => line.type === "entry" && line.leaf_index === leafIndex) as PackEntry;
@@ -144,12 +140,6 @@ describe("a false pack of a time range", () => {
   /** The policy's line, replaced by others. */
   const policies = (put: (line: PackLine & { type: "policy" }) => PackLine[]) =>
     honest.flatMap((line) => (line.type === "policy" ? put(line) : [line]));
-  const leafAlone = ({ type, leaf_index, leaf, gap }: PackEntry): PackEntry => ({
-    type,
-    leaf_index,
-    leaf,
-    ...(gap && { gap }),
-  });
 
   test("differs from the honest one, which verifies when put together again", async () => {
     expect(await refusal(sealLines(honest))).toBe("accepted");
@@ -200,21 +190,13 @@ describe("a false pack of a time range", () => {
       },
       /leaf 4 is left out/,
     ],
-    [
-      "a record left out",
-      () => put(4, leafAlone(entryOf(honest, 4))),
-      /leaf 4 is of the range, and its record is left out/,
-    ],
+    ["a record left out", () => put(4, leafAlone(entryOf(honest, 4))), /leaf 4 is of the range/],
     [
       "a record said to be erased that was not",
       () => put(4, { ...leafAlone(entryOf(honest, 4)), erased: true }),
-      /line \d+: leaf 4 is said to be erased, and no erasure of it is shown/,
+      /leaf 4 is said to be erased, and no erasure of it is shown/,
     ],
-    [
-      "a record that is shown and said to be erased",
-      () => changed(4, { erased: true }),
-      /leaf 4 is said to be erased, and has a record/,
-    ],
+    ["a record shown and said to be erased", () => changed(4, { erased: true }), /erased, and has a record/],
     [
       "an opening alone",
       () => {

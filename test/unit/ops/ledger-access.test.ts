@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { describe, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { parseTenantId, type TenantId } from "../../../src/base/ids.ts";
 import type { PublishedLogs } from "../../../src/ledger/ports/ledger.ts";
@@ -34,76 +34,58 @@ test("a refusal keeps its headers; other errors reveal nothing", async () => {
   expect(lines.filter((line) => line.includes("credentials refused"))).toHaveLength(1);
 });
 
-describe("many requests of one viewer", () => {
-  const tenantOf = ({ headers }: IncomingMessage) => tenant(String(headers["x-tenant"]));
-  const viewerOf = async (request: IncomingMessage) => ({
-    tenantIds: [tenantOf(request)],
-    presented: true,
-    contentRefusal: undefined,
-  });
-
-  /** Logs whose searches wait until they are let go; a log has the name of its tenant. */
-  async function startSlow() {
-    const begun: string[] = [];
-    const waiting: (() => void)[] = [];
-    const slow = {
-      tenantOf: async (name: string) => tenant(name),
-      search: async (name: string) => {
-        begun.push(name);
-        await new Promise<void>((resolve) => waiting.push(resolve));
-        return { found: [], size: 0 };
-      },
-      published: async () => [],
-    } as unknown as PublishedLogs;
-    const { request, lines } = await start(viewerOf, slow);
-    const search = (name: string) => request(`/ledger/${name}/search`, { headers: { "x-tenant": name } });
-    const list = (name: string) => request("/ledger", { headers: { "x-tenant": name } });
-    return { begun, lines, search, list, release: () => waiting.shift()?.() };
-  }
-
-  test("are refused beyond a bound, and delay no other viewer", async () => {
-    const { begun, lines, search, list, release } = await startSlow();
-    const flood = Array.from({ length: 300 }, () => search("flood"));
-    const early: Response[] = [];
-    for (const each of flood) void each.then((response) => early.push(response));
-    // Two are under way, sixteen wait.
-    await vi.waitFor(() => expect(early).toHaveLength(300 - 18), { timeout: 20_000 });
-    for (const response of early) {
-      expect([response.status, response.headers.get("retry-after")]).toEqual([429, "1"]);
-      expect(await response.json()).toMatchObject({ error: { reason: "rate_limited" } });
-    }
-    expect((await list("flood")).status).toBe(200);
-    const other = search("other");
-    await vi.waitFor(() => expect(lines.filter((line) => line.includes("too many"))).toHaveLength(1));
-    const settled = other.then((response) => response.status);
-    while (!begun.includes("other")) {
-      release();
-      await vi.waitFor(() => expect(begun.length).toBeGreaterThan(2));
-    }
-    // Its turn came next or next but one, whatever came before.
-    expect(begun.indexOf("other")).toBeLessThan(6);
-    const done = Promise.all(flood);
-    const releasing = setInterval(release, 1);
-    expect(await settled).toBe(200);
-    expect((await done).filter(({ status }) => status === 200)).toHaveLength(18);
-    clearInterval(releasing);
-    expect(lines.filter((line) => line.includes("too many requests at once"))).toHaveLength(1);
-  });
-});
-
-test("two reports are made at once, and more than a few waiting ones are refused", async () => {
+/** Logs whose searches wait until they are let go; a log has the name of its tenant. */
+function slowLogs() {
   const begun: string[] = [];
   const waiting: (() => void)[] = [];
   const hash = Buffer.alloc(32).toString("base64");
   const slow = {
-    tenantOf: async () => tenant("one"),
+    tenantOf: async (name: string) => tenant(name),
     checkpoint: async () => `origin\n1\n${hash}\n\n— origin ${hash}\n`,
     search: async (name: string) => {
       begun.push(name);
       await new Promise<void>((resolve) => waiting.push(resolve));
       return { found: [], size: 0 };
     },
+    published: async () => [],
   } as unknown as PublishedLogs;
+  return { slow, begun, release: () => waiting.shift()?.() };
+}
+
+test("many requests of one viewer are refused beyond a bound, and delay no other viewer", async () => {
+  const { slow, begun, release } = slowLogs();
+  const viewerOf = async ({ headers }: IncomingMessage) => {
+    return { tenantIds: [tenant(String(headers["x-tenant"]))], presented: true, contentRefusal: undefined };
+  };
+  const { request, lines } = await start(viewerOf, slow);
+  const get = (name: string, path: string) => request(path, { headers: { "x-tenant": name } });
+  const flood = Array.from({ length: 300 }, () => get("flood", "/ledger/flood/search"));
+  const early: Response[] = [];
+  for (const each of flood) void each.then((response) => early.push(response));
+  // Two are under way, sixteen wait.
+  await vi.waitFor(() => expect(early).toHaveLength(300 - 18), { timeout: 20_000 });
+  for (const response of early) {
+    expect([response.status, response.headers.get("retry-after")]).toEqual([429, "1"]);
+    expect(await response.json()).toMatchObject({ error: { reason: "rate_limited" } });
+  }
+  expect((await get("flood", "/ledger")).status).toBe(200);
+  const other = get("other", "/ledger/other/search");
+  await vi.waitFor(() => expect(lines.filter((line) => line.includes("too many"))).toHaveLength(1));
+  while (!begun.includes("other")) {
+    release();
+    await vi.waitFor(() => expect(begun.length).toBeGreaterThan(2));
+  }
+  // Its turn came next or next but one, whatever came before.
+  expect(begun.indexOf("other")).toBeLessThan(6);
+  const releasing = setInterval(release, 1);
+  expect((await other).status).toBe(200);
+  expect((await Promise.all(flood)).filter(({ status }) => status === 200)).toHaveLength(18);
+  clearInterval(releasing);
+  expect(lines.filter((line) => line.includes("too many requests at once"))).toHaveLength(1);
+});
+
+test("two reports are made at once, and more than a few waiting ones are refused", async () => {
+  const { slow, begun, release } = slowLogs();
   const viewerOf = async () => ({ tenantIds: undefined, presented: true, contentRefusal: undefined });
   const { request } = await start(viewerOf, slow);
   const reports = Array.from({ length: 20 }, () => request("/ledger/x/report?template=access&last=1d"));
@@ -112,7 +94,7 @@ test("two reports are made at once, and more than a few waiting ones are refused
   // Two are under way, eight wait.
   await vi.waitFor(() => expect(statuses).toEqual(Array(10).fill(429)), { timeout: 20_000 });
   expect(begun).toHaveLength(2);
-  const releasing = setInterval(() => waiting.shift()?.(), 1);
+  const releasing = setInterval(release, 1);
   await Promise.all(reports);
   clearInterval(releasing);
   expect(statuses.filter((status) => status === 200)).toHaveLength(10);

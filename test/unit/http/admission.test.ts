@@ -32,24 +32,33 @@ function setup(limits: Partial<AdmissionLimits> = {}) {
   );
   const started: string[] = [];
   const refused: string[] = [];
-  const enter = (name: string, group = name): AdmissionTicket => {
-    const fixture = admission.ticket(
-      { group, member: "" },
-      () => void started.push(name),
+  /** Calls that have started. */
+  const running: AdmissionTicket[] = [];
+  const enter = (name: string, group = name, member = ""): AdmissionTicket => {
+    const ticket = admission.ticket(
+      { group, member },
+      () => {
+        started.push(name);
+        running.push(ticket);
+      },
       () => void refused.push(name),
     );
-    fixture.enter();
-    return fixture;
+    ticket.enter();
+    return ticket;
   };
   return {
     admission,
     started,
     refused,
+    running,
     isSweeping: () => sweep !== undefined,
     enter,
     enterAll: (count: number, group: string): AdmissionTicket[] =>
       Array.from({ length: count }, (_, call) => enter(`${group}${call}`, group)),
-
+    /** Calls of two groups, which so have work beside each other. */
+    bothHadCalls() {
+      for (const ticket of ["hot", "quiet"].map((name) => enter(name))) ticket.leave();
+    },
     turn() {
       const due = turns;
       turns = [];
@@ -125,17 +134,8 @@ describe("for any order of events, a call", () => {
 });
 
 test("one member has a part of its group's share, stalled calls included, and others the rest", () => {
-  const { admission, pass, turn } = setup({ minAtOnce: 8 });
-  const started: string[] = [];
-  const come = (member: string, group = "unknown") => {
-    const ticket = admission.ticket(
-      { group, member },
-      () => void started.push(member),
-      () => {},
-    );
-    ticket.enter();
-    return ticket;
-  };
+  const { admission, enter, started, pass, turn } = setup({ minAtOnce: 8 });
+  const come = (member: string) => enter(member, "unknown", member);
   for (let call = 0; call < 20; call++) come("x");
   pass(300);
   turn();
@@ -158,23 +158,15 @@ describe("strangers", () => {
     const world = setup(limits);
     const accounts = new Accounts({ addressOf: ({ remoteAddress }) => remoteAddress, tenantHeader: "x-tenant" });
     let calls = 0;
-    const ended: (() => void)[] = [];
     const enter = (remoteAddress: string) => {
       const authorization = `Bearer ${calls++}`;
       const inbound = { remoteAddress, method: "GET", url: "/", headerValues: () => [authorization] };
-      const ticket: AdmissionTicket = world.admission.ticket(
-        accounts.of(inbound),
-        () => {
-          world.started.push(remoteAddress);
-          ended.push(() => ticket.leave());
-        },
-        () => void world.refused.push(remoteAddress),
-      );
-      ticket.enter();
+      const { group, member } = accounts.of(inbound);
+      world.enter(remoteAddress, group, member);
     };
     /** Ends what is worked on, and starts what may begin then. */
     const round = () => {
-      for (const end of ended.splice(0)) end();
+      for (const ticket of world.running.splice(0)) ticket.leave();
       world.turn();
     };
     return { ...world, enter, round };
@@ -246,11 +238,8 @@ describe("calls", () => {
   });
 
   test("of one group get a part of the slots while others have work, and all a second later", () => {
-    const { started, enterAll, enter, turn, pass } = setup();
-    const [hot] = enterAll(1, "hot");
-    const quiet = enter("quiet");
-    hot?.leave();
-    quiet.leave();
+    const { started, enterAll, bothHadCalls, turn, pass } = setup();
+    bothHadCalls();
     started.length = 0;
     enterAll(8, "hot");
     turn();
@@ -261,11 +250,8 @@ describe("calls", () => {
   });
 
   test("of a group that has waited catch up, however many another one has started in the same turn", () => {
-    const { started, enterAll, enter, turn } = setup({ minAtOnce: 32, maxStartsPerTurn: 16 });
-    const [hot] = enterAll(1, "hot");
-    const quiet = enter("quiet");
-    hot?.leave();
-    quiet.leave();
+    const { started, enterAll, bothHadCalls, turn } = setup({ minAtOnce: 32, maxStartsPerTurn: 16 });
+    bothHadCalls();
     turn();
     started.length = 0;
     enterAll(20, "hot");

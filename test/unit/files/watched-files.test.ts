@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { WatchedFiles } from "../../../src/files/watched-files.ts";
 import { manualTime } from "../auth/world.ts";
 
@@ -28,6 +28,9 @@ const said: string[] = [];
 const put = (path: string, text: string) => {
   Object.assign(fileAt(path), { text, mtimeMs: fileAt(path).mtimeMs + 1, problem: undefined });
 };
+const putBoth = (text: string) => {
+  for (const path of ["/a", "/b"]) put(path, text);
+};
 
 beforeEach(() => {
   for (const path of ["/a", "/b"]) disk[path] = fresh();
@@ -50,10 +53,13 @@ async function opened(onChange: (content: number) => Promise<void> | void = () =
     onProblem: (problem) => said.push(problem),
     onRecovered: () => said.push("recovered"),
   });
-  /** Lets it look again, and waits until it has. */
-  const look = async (ms = 2_000) => {
-    timers.advance(ms);
-    await expect.poll(() => timers.pending()).toBe(1);
+  onTestFinished(() => live.close());
+  /** Lets it look again after each of these times, and waits until it has. */
+  const look = async (...times: readonly number[]) => {
+    for (const ms of times) {
+      timers.advance(ms);
+      await expect.poll(() => timers.pending()).toBe(1);
+    }
   };
   return { live, look, timers };
 }
@@ -61,49 +67,42 @@ async function opened(onChange: (content: number) => Promise<void> | void = () =
 test("replaced files are read once they stay unchanged", async () => {
   const { live, look } = await opened();
   expect([live.current, live.revision, live.texts]).toEqual([1, 0, ["1", "1"]]);
-  await look();
+  await look(2_000);
   expect(fileAt("/a").reads).toBe(1);
-  put("/a", "2");
-  put("/b", "2");
-  await look();
+  putBoth("2");
+  await look(2_000);
   expect([live.current, fileAt("/a").reads]).toEqual([1, 1]);
   await look(250);
   expect([live.current, live.revision, live.texts, fileAt("/a").reads]).toEqual([2, 1, ["2", "2"], 2]);
-  live.close();
 });
 
 test("files that change one after the other are applied together, without a report in between", async () => {
   const { live, look } = await opened();
   put("/a", "2");
-  await look();
+  await look(2_000);
   put("/b", "2");
   await look(250);
   expect(live.current).toBe(1);
   await look(250);
   expect([live.current, said]).toEqual([2, []]);
   put("/a", "3");
-  await look();
-  await look(250);
+  await look(2_000, 250);
   put("/b", "3");
-  await look();
-  await look(250);
+  await look(2_000, 250);
   expect([live.current, said]).toEqual([3, []]);
-  live.close();
 });
 
 test("a bad or missing file changes nothing, is reported once, and applied when it is valid again", async () => {
   const { live, look } = await opened();
   put("/a", "x");
-  for (const ms of [2_000, 250, 2_000, 2_000]) await look(ms);
+  await look(2_000, 250, 2_000, 2_000);
   expect(said).toEqual(["is no number"]);
   fileAt("/a").problem = "ENOENT";
-  for (const ms of [2_000, 250, 2_000, 2_000]) await look(ms);
+  await look(2_000, 250, 2_000, 2_000);
   expect([live.current, live.revision, said]).toEqual([1, 0, ["is no number", "ENOENT"]]);
-  put("/a", "3");
-  put("/b", "3");
-  for (const ms of [2_000, 250]) await look(ms);
+  putBoth("3");
+  await look(2_000, 250);
   expect([live.current, live.revision, said.at(-1)]).toEqual([3, 1, "recovered"]);
-  live.close();
 });
 
 test("content equal to the current one is no change, and ends a problem", async () => {
@@ -112,28 +111,25 @@ test("content equal to the current one is no change, and ends a problem", async 
   await live.reload();
   expect(said).toEqual(["is no number"]);
   put("/a", "1");
-  for (const ms of [2_000, 250]) await look(ms);
+  await look(2_000, 250);
   expect([live.revision, said]).toEqual([0, ["is no number", "recovered"]]);
-  live.close();
 });
 
 test("a file that changes while it is read is read again", async () => {
   const { live, look } = await opened();
   const { readFile } = files;
-  put("/a", "2");
-  put("/b", "2");
-  await look();
+  putBoth("2");
+  await look(2_000);
   files.readFile = async (path) => {
     const text = await readFile(path);
     files.readFile = readFile;
-    for (const each of ["/a", "/b"]) put(each, "3");
+    putBoth("3");
     return text;
   };
   await look(250);
   expect(live.current).toBe(1);
-  for (const ms of [2_000, 250]) await look(ms);
+  await look(2_000, 250);
   expect([live.current, live.revision]).toEqual([3, 1]);
-  live.close();
 });
 
 test("on request, files are applied at once, or the reason is returned", async () => {
@@ -147,7 +143,6 @@ test("on request, files are applied at once, or the reason is returned", async (
   put("/a", "pipe");
   await live.reload();
   expect(said.at(-1)).toBe("/a is not a regular file");
-  live.close();
 });
 
 test("content that could not be applied is retried", async () => {
@@ -156,13 +151,11 @@ test("content that could not be applied is retried", async () => {
     attempts.push(content);
     if (attempts.length < 3) throw new Error("not now");
   });
-  put("/a", "2");
-  put("/b", "2");
-  for (const ms of [2_000, 250, 2_000]) await look(ms);
+  putBoth("2");
+  await look(2_000, 250, 2_000);
   expect([live.current, said]).toEqual([1, ["not now"]]);
-  await look();
+  await look(2_000);
   expect([live.current, live.revision, attempts]).toEqual([2, 1, [2, 2, 2]]);
-  live.close();
 });
 
 test("a bad file at the start is refused", async () => {

@@ -1,13 +1,15 @@
 /** Types of requests, and good requests of them. */
 import type { DescMessage } from "@bufbuild/protobuf";
 import { sampleCalls } from "../../../dev/requests.ts";
+import { RegistrationItemSchema } from "../../../gen/platform/bulk/v1/records_pb.ts";
 import { CreateSessionRequestSchema } from "../../../gen/platform/sdk/v1/session_pb.ts";
-import { methodOn, wireMethods } from "../../harness/methods.ts";
+import { authzenMethods, methodOn, wireMethods } from "../../harness/methods.ts";
 
 /** Types of all requests. */
 export const requestTypes: readonly DescMessage[] = [
-  ...wireMethods.map(({ desc }) => desc.input),
+  ...[...wireMethods, ...authzenMethods].map(({ desc }) => desc.input),
   CreateSessionRequestSchema,
+  RegistrationItemSchema,
 ];
 
 /** A request of each JSON route that takes one. */

@@ -38,17 +38,11 @@ import { maxViolations, type Violation } from "../../../../src/base/errors.ts";
 import { rulesOf } from "../../../../src/transport/codec/rules.ts";
 import { draws } from "../../../harness/draws.ts";
 import { excess, requestOf } from "../../../harness/generate.ts";
-import { authzenMethods, methodOn, requestFromRest, wireMethods } from "../../../harness/methods.ts";
+import { methodOn, requestFromRest, wireMethods } from "../../../harness/methods.ts";
 import { requestTypes, samples } from "../requests.ts";
 
 const validator = createValidator({ regexMatch: (pattern, text) => new RegExp(pattern, "u").test(text) });
-const types = [
-  ...requestTypes,
-  ...authzenMethods.map(({ desc }) => desc.input),
-  ...BulkStreamService.methods.map(({ input }) => input),
-  EventItemSchema,
-  RegistrationItemSchema,
-];
+const types = [...requestTypes, ...BulkStreamService.methods.map(({ input }) => input), EventItemSchema];
 
 /** Path in the names of the JSON routes; positions for the keys of maps. */
 function pathOf(path: Path, root: ReflectMessage, forKey: boolean): string {

@@ -42,7 +42,7 @@ export interface AdmitOptions {
   readonly admission: Admission;
   readonly accounts: Accounts;
   /** Returns and reports the refusal of a call that is not admitted. */
-  readonly refusalOf: (inbound: InboundRequest, rawHeaders: readonly string[], httpVersion: string) => BareAnswer;
+  readonly refusalOf: (inbound: InboundRequest, httpVersion: string) => BareAnswer;
   /** Whether memory is almost used up, so that no more calls should queue. Default: never. */
   readonly isShortOfMemory?: () => boolean;
   /** Paths of services that need no credentials. Their calls are queued, and hold no place once they have started. */
@@ -104,7 +104,6 @@ export function createAdmit(options: AdmitOptions): Admit {
 
   function http1(accountOf?: (inbound: InboundRequest) => Account): Admit["request"] {
     return (request, response, start) => {
-      const { rawHeaders, httpVersion } = request;
       const inbound = inboundOf(request);
       enter(
         request,
@@ -112,7 +111,7 @@ export function createAdmit(options: AdmitOptions): Admit {
         inbound,
         start,
         () => {
-          const { status, headers, body } = refusalOf(inbound, rawHeaders, httpVersion);
+          const { status, headers, body } = refusalOf(inbound, request.httpVersion);
           boundUnreadBody(request, response, false);
           response.writeHead(status, headers);
           response.end(body);
@@ -133,7 +132,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       const { ":method": method = "", ":path": url = "" } = headers;
       const inbound = inboundOf({ rawHeaders, socket: stream.session?.socket, method, url });
       enter(stream, stream, inbound, start, () => {
-        const { status, headers, body } = refusalOf(inbound, rawHeaders, "2.0");
+        const { status, headers, body } = refusalOf(inbound, "2.0");
         if (stream.destroyed || stream.closed) return;
         const endStream = body.byteLength === 0;
         stream.respond({ ":status": status, ...headers }, { endStream });

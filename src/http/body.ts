@@ -202,13 +202,14 @@ export interface BodyLease {
 /** The call that a body belongs to. */
 export interface BodyOwner {
   readonly caller?: Caller;
+  readonly inbound: InboundRequest;
   /** Set to the bytes that the body holds. */
   bodyBytes?: number;
 }
 
 export interface BodyBudget {
   /** Returns an empty lease for a call that has passed the gate. */
-  lease(call: BodyOwner, inbound: InboundRequest): BodyLease;
+  lease(call: BodyOwner): BodyLease;
   readonly inFlightBytes: number;
 }
 
@@ -250,7 +251,7 @@ export function createBodyBudget({
   const account = (share: BodyShare, name: string, part: number): Account => {
     return { name: `${share}:${name}`, share, maximum: maxBytes * part };
   };
-  const accountsOf = (caller: Caller | undefined, inbound: InboundRequest): readonly Account[] => {
+  const accountsOf = ({ caller, inbound }: BodyOwner): readonly Account[] => {
     if (caller !== undefined) return [account("tenant", caller.tenantId, shares.tenant), all];
     const address = account("anonymous", `at ${addressOf(inbound)}`, shares.address);
     return [account("anonymous", "", shares.anonymous), address, all];
@@ -259,8 +260,8 @@ export function createBodyBudget({
     get inFlightBytes() {
       return held.of(all.name);
     },
-    lease(call, inbound) {
-      const accounts = accountsOf(call.caller, inbound);
+    lease(call) {
+      const accounts = accountsOf(call);
       let heldBytes = 0;
       let isOver = false;
       return {

@@ -56,8 +56,8 @@ export function headerValues(rawHeaders: readonly string[], name: string): strin
 }
 
 /** Returns the caller's request id if there is exactly one valid header, else a new one. */
-export function requestIdOf(rawHeaders: readonly string[], clock: Clock, random: RandomFill): RequestId {
-  const [value, ...others] = headerValues(rawHeaders, "x-request-id");
+export function requestIdOf(inbound: InboundRequest, clock: Clock, random: RandomFill): RequestId {
+  const [value, ...others] = inbound.headerValues("x-request-id");
   const given = value === undefined || others.length > 0 ? undefined : parseRequestId(value);
   return given ?? newRequestId(clock, random);
 }

@@ -8,7 +8,7 @@ import { isLoopbackHost } from "../base/network.ts";
 import { singleFlight, type Timers } from "../base/timers.ts";
 import { continueIfExpected } from "../http/body.ts";
 import type { OnDefect } from "../http/connection.ts";
-import { requestIdOf } from "../http/inbound-request.ts";
+import { inboundOf, requestIdOf } from "../http/inbound-request.ts";
 import { createListener, noSchemas } from "../http/listener.ts";
 import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import type { TlsFiles } from "../http/replaceable-tls.ts";
@@ -234,7 +234,7 @@ interface RefusalOptions {
 
 /** Sets the header with the id of the exchange, the caller's if it is valid, and returns the id. */
 function nameExchange({ clock, random }: RefusalOptions, request: FastifyRequest, reply: FastifyReply): RequestId {
-  const requestId = requestIdOf(request.raw.rawHeaders, clock, random);
+  const requestId = requestIdOf(inboundOf(request.raw), clock, random);
   reply.header("x-request-id", requestId);
   return requestId;
 }

@@ -23,6 +23,7 @@ import {
   TraceIdRatioBasedSampler,
 } from "@opentelemetry/sdk-trace";
 import { ServiceError } from "../base/errors.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import type { Span, SpanAttributes } from "../base/trace.ts";
 import type { CallSpan, Tracing, TracingSettings } from "./tracing.ts";
 
@@ -277,8 +278,8 @@ export function createBegin(
   const sampler = new TraceIdRatioBasedSampler(ratio);
   const isSampled = (traceId: string) =>
     sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
-  return (headerValues, waitedMs) => {
-    const parent = readsContext ? contextOf(headerValues) : undefined;
+  return (inbound, waitedMs) => {
+    const parent = readsContext ? contextOf(inbound) : undefined;
     if (parent === undefined) {
       const traceId = ids.generateTraceId();
       const sampled = isSampled(traceId);
@@ -294,12 +295,12 @@ export function createBegin(
 }
 
 /** Reads the caller's context; undefined if it is absent or malformed (W3C Trace Context §3.2, §3.3). */
-function contextOf(headerValues: (name: string) => readonly string[]): SpanContext | undefined {
-  const [traceparent, ...others] = headerValues("traceparent");
+function contextOf(inbound: InboundRequest): SpanContext | undefined {
+  const [traceparent, ...others] = inbound.headerValues("traceparent");
   if (traceparent === undefined || others.length > 0) return undefined;
   const parsed = parseTraceParent(traceparent);
   if (parsed === null) return undefined;
-  const tracestate = headerValues("tracestate");
+  const tracestate = inbound.headerValues("tracestate");
   return {
     ...parsed,
     isRemote: true,

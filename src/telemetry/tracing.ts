@@ -1,4 +1,5 @@
 /** Tracing for the transport and the composition root. The implementation is loaded only if tracing is on. */
+import type { InboundRequest } from "../base/inbound-request.ts";
 import type { Span, SpanAttributes } from "../base/trace.ts";
 
 export interface CallSpan extends Span {
@@ -19,10 +20,9 @@ export interface Tracing {
    * Starts the span of a call, within the caller's trace if its headers have a context (W3C Trace Context). A malformed
    * one is ignored, as the specification requires. Baggage is never read.
    *
-   * @param headerValues every value of a request header
    * @param waitedMs since the call came in
    */
-  begin(headerValues: (name: string) => readonly string[], waitedMs: number): CallSpan;
+  begin(inbound: InboundRequest, waitedMs: number): CallSpan;
   /** Exports waiting spans for at most this time, and drops the rest. Does not reject. */
   close(graceMs: number): Promise<void>;
 }

@@ -1,4 +1,5 @@
 /** The gateway's HTTP server: fastify's router for both kinds of connection, with the routes of every protocol. */
+import type { ServerResponse } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { overloaded, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
@@ -9,7 +10,7 @@ import { createListener, type Listener, type ListenerOptions, noSchemas } from "
 import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/call.ts";
-import { type AdapterOptions, countCaller, type Gate, isAnswered } from "./calls/exchange.ts";
+import { type AdapterOptions, countCaller, type Gate } from "./calls/exchange.ts";
 import { type ServedMethod, type ServiceBinding, type UnaryMethod, unaryMethods } from "./calls/methods.ts";
 import {
   isRpcRequest,
@@ -134,22 +135,20 @@ function overloadRefusal(rpcMethods: readonly UnaryMethod[], options: ServerOpti
     ...options.methods.map(({ rpc, restPath }) => [restPath, rpc] as const),
     ...rpcMethods.map(({ rpc, rpcPath }) => [rpcPath, rpc] as const),
   ]);
-  return (inbound, rawHeaders, httpVersion) => {
-    const call = beginCall(rawHeaders, options);
-    const [contentType = ""] = inbound.headerValues("content-type");
+  return (inbound, httpVersion) => {
+    const call = beginCall(inbound, options);
     const rpc = rpcs.get(pathOf(inbound.url));
     if (rpc !== undefined) call.rpc = rpc;
     const refusal = overloaded();
     // gRPC allows an answer of trailers only, which is one frame less.
-    const { headers, trailers, ...rest } = writeRefusal(options.service, call, refusal, inbound.url, contentType);
-    endCall(call, inbound, httpVersion, refusal.httpStatus, options);
+    const { headers, trailers, ...rest } = writeRefusal(options.service, call, refusal);
+    endCall(call, httpVersion, refusal.httpStatus, options);
     return { ...rest, headers: { ...answerHeaders(call), ...headers, ...trailers } };
   };
 }
 
 function addCalls(app: FastifyInstance, options: ServerOptions, allowed: ReadonlyMap<string, string>): void {
   app.decorateRequest("call");
-  app.decorateRequest("inbound");
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, reply, options);
     const problem = headerProblem(request.raw.rawHeaders);
@@ -164,16 +163,18 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
 
 function beginExchange(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
   const { raw } = request;
-  const call = beginCall(raw.rawHeaders, options, ticketOf(raw));
-  const inbound = inboundOf(raw);
+  const call = beginCall(inboundOf(raw), options, ticketOf(raw));
   request.call = call;
-  request.inbound = inbound;
-  reply.headers(answerHeaders(call));
   boundUnreadBody(raw, reply.raw, protocolOf(raw.headers["content-type"]) === "grpc");
   // The event may come twice: see `Http1Exchanges`.
   reply.raw.once("close", () => {
-    endCall(call, inbound, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
+    endCall(call, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
   });
+}
+
+/** Whether the whole answer has been written. Node reports a reset HTTP/2 stream as finished, but not as ended. */
+function isAnswered({ writableEnded, writableFinished }: ServerResponse): boolean {
+  return writableEnded && writableFinished;
 }
 
 /** Fastify's errors for methods without a route; QUERY (RFC 10008) has a special one. */
@@ -196,9 +197,9 @@ function refuseRoute(
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  const allow = request.inbound.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.inbound.url));
-  const isRpc = isRpcRequest(request.inbound.url, request.raw.headers["content-type"]);
-  if (allow === undefined) sendRefusal(service, noRoute(isRpc), request, reply);
+  const { inbound } = request.call;
+  const allow = inbound.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(inbound.url));
+  if (allow === undefined) sendRefusal(service, noRoute(isRpcRequest(inbound)), request, reply);
   else sendRefusal(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
 }
 

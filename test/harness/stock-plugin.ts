@@ -5,14 +5,13 @@
 import { createContextKey, createContextValues, type Interceptor } from "@connectrpc/connect";
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import type { FastifyRequest } from "fastify";
-import { kCall } from "../../src/transport/calls/call.ts";
-import { route } from "../../src/transport/calls/exchange.ts";
+import { kCall, route } from "../../src/transport/calls/call.ts";
 import { protocolOf, toConnectError, toServiceError } from "../../src/transport/calls/refusals.ts";
 import type { registerUnary } from "../../src/transport/connect/unary.ts";
 
 const kRequest = createContextKey<FastifyRequest | undefined>(undefined, { description: "request" });
 
-/** Serves unary methods as `registerUnary` does. Requests must have their call and their inbound request. */
+/** Serves unary methods as `registerUnary` does. Requests must have their call. */
 export const registerStock: typeof registerUnary = (app, methods, { service, gate, checks, limits }) => {
   const requestOf = ({ values }: { readonly values: ReturnType<typeof createContextValues> }): FastifyRequest => {
     const request = values.get(kRequest);
@@ -48,9 +47,8 @@ export const registerStock: typeof registerUnary = (app, methods, { service, gat
           jsonOptions: { ignoreUnknownFields: false },
           requestGate: (context) => {
             const request = requestOf(context);
-            const { inbound, raw } = request;
-            const call = route(request, protocolOf(raw.headers["content-type"]), rpc);
-            return orRefuse(request, () => gate({ call, inbound, rpc, signal: context.signal }));
+            const call = route(request.call, protocolOf(request.raw.headers["content-type"]), rpc);
+            return orRefuse(request, () => gate({ call, rpc, signal: context.signal }));
           },
         });
     },

@@ -58,8 +58,7 @@ const ours = await createServer(options);
 const { port } = await ours.listen("127.0.0.1", 0);
 const stock = fastify({ http2: true }) as unknown as FastifyInstance;
 stock.addHook("onRequest", async (request) => {
-  request.call = beginCall(request.raw.rawHeaders, options);
-  request.inbound = inboundOf(request.raw);
+  request.call = beginCall(inboundOf(request.raw), options);
 });
 registerStock(stock, options.methods, options);
 const urls = [`http://127.0.0.1:${port}`, await stock.listen({ host: "127.0.0.1", port: 0 })];

@@ -55,7 +55,8 @@ export function createCallSpans(
   };
 }
 
-function describeHttp({ call, method, status }: Answered, served: ServedMethod | undefined, scheme: string): Described {
+function describeHttp({ call, status }: Answered, served: ServedMethod | undefined, scheme: string): Described {
+  const { method } = call.inbound;
   const verb = knownVerbs.has(method) ? method : "_OTHER";
   const name = verb === "_OTHER" ? "HTTP" : verb;
   const isAnswered = call.refusal?.reason !== "canceled";
@@ -93,10 +94,10 @@ function statusOf(code: ErrorCode, protocol: "connect" | "grpc" | "grpc_web"): s
   return code === "canceled" ? "CANCELLED" : code.toUpperCase();
 }
 
-function common({ call, httpVersion, remoteAddress }: Answered): SpanAttributes {
-  const { rpc, refusal, caller, ticket } = call;
+function common({ call, httpVersion }: Answered): SpanAttributes {
+  const { rpc, refusal, caller, ticket, inbound } = call;
   return {
-    "network.peer.address": remoteAddress,
+    "network.peer.address": inbound.remoteAddress,
     "network.protocol.name": "http",
     "network.protocol.version": httpVersion === "2.0" ? "2" : httpVersion,
     ...(rpc !== undefined && { "svc.rpc": rpc }),

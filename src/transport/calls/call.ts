@@ -9,9 +9,10 @@ import type { QuotaHold } from "../../domain/quotas.ts";
 import type { DecisionMade } from "../../domain/record.ts";
 import type { AdmissionTicket } from "../../http/admission.ts";
 import { callerGone } from "../../http/deadline.ts";
-import { headerValues, pathOf, requestIdOf } from "../../http/inbound-request.ts";
+import { requestIdOf } from "../../http/inbound-request.ts";
 import type { CallSpan, Tracing } from "../../telemetry/tracing.ts";
 import type { ItemSource } from "../codec/items.ts";
+import type { Feed } from "./inlet.ts";
 
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
 
@@ -26,11 +27,13 @@ export interface Call {
   readonly requestId: RequestId;
   /** When the headers were in: milliseconds of the clock. */
   readonly receivedAtMs: number;
-  /** Returns every value of a request header, in order. The name is lowercase. */
-  readonly headerValues: InboundRequest["headerValues"];
+  /** The request as the network delivered it: headers and peer. */
+  readonly inbound: InboundRequest;
   readonly ticket?: AdmissionTicket | undefined;
   /** Absent if nothing is traced. */
   readonly span?: CallSpan | undefined;
+  /** Called if the caller goes away before the answer is written. */
+  onGone?: () => void;
   protocol?: Protocol;
   /** `Service/Method`, once routed. */
   rpc?: string;
@@ -56,6 +59,8 @@ export interface Call {
   streamedItems?: number;
   /** Quota granted for the items, besides that of the call itself. */
   itemQuotas?: QuotaHold;
+  /** What a stream of items is read from. */
+  feed?: Feed;
   decision?: DecisionMade;
   refusal?: ServiceError;
 }
@@ -80,14 +85,10 @@ export function callerOf(context: { readonly values: ContextValues }): Caller {
 /** A finished exchange, for the log and the metrics. */
 export interface Answered {
   readonly call: Call;
-  readonly method: string;
-  /** Path without the query, which may hold anything. */
-  readonly path: string;
   readonly httpVersion: string;
   /** Status of the answer; 499 if the caller left before it was complete. */
   readonly status: number;
   readonly durationMs: number;
-  readonly remoteAddress: string;
 }
 
 export interface CallLifecycle {
@@ -104,15 +105,25 @@ export interface CallLifecycle {
  * @param ticket if the call was admitted through a queue
  */
 export function beginCall(
-  rawHeaders: readonly string[],
+  inbound: InboundRequest,
   { clock, random, tracing }: CallLifecycle,
   ticket?: AdmissionTicket,
 ): Call {
-  const requestId = requestIdOf(rawHeaders, clock, random);
   const waitedMs = ticket?.waitedMs ?? 0;
-  const receivedAtMs = clock.now() - Math.round(waitedMs);
-  const valuesOf = (name: string) => headerValues(rawHeaders, name);
-  return { requestId, receivedAtMs, headerValues: valuesOf, span: tracing?.begin(valuesOf, waitedMs), ticket };
+  return {
+    requestId: requestIdOf(inbound, clock, random),
+    receivedAtMs: clock.now() - Math.round(waitedMs),
+    inbound,
+    span: tracing?.begin(inbound, waitedMs),
+    ticket,
+  };
+}
+
+/** Notes the protocol and the method of a call. */
+export function route(call: Call, protocol: Protocol, rpc: string): Call {
+  call.protocol = protocol;
+  call.rpc = rpc;
+  return call;
 }
 
 export function answerHeaders({ requestId }: Call): Readonly<Record<string, string>> {
@@ -122,20 +133,13 @@ export function answerHeaders({ requestId }: Call): Readonly<Record<string, stri
 /** Reports the end of the exchange. `status` is undefined if the answer was not sent completely. */
 export function endCall(
   call: Call,
-  { method, url, remoteAddress }: InboundRequest,
   httpVersion: string,
   status: number | undefined,
   { clock, onAnswered }: CallLifecycle,
 ): void {
   // The caller has not received all of the answer.
   if (status === undefined) call.refusal ??= callerGone;
-  onAnswered({
-    call,
-    method,
-    path: pathOf(url),
-    httpVersion,
-    status: status ?? callerGone.httpStatus,
-    durationMs: clock.now() - call.receivedAtMs,
-    remoteAddress,
-  });
+  const durationMs = clock.now() - call.receivedAtMs;
+  onAnswered({ call, httpVersion, status: status ?? callerGone.httpStatus, durationMs });
+  if (status === undefined) call.onGone?.();
 }

@@ -1,18 +1,19 @@
 /**
- * The way of every unary call, on every protocol: deadline, gate, body, checks, handler, refusal. An adapter says how its
- * protocol carries the message, and writes the outcome.
+ * The way of every unary call, on every protocol: deadline, gate, body, checks, handler, answer or
+ * refusal. A codec says how a protocol carries the message.
  */
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { InboundRequest } from "../../base/inbound-request.ts";
+import type { ServiceError } from "../../base/errors.ts";
 import type { Accounts } from "../../http/admit.ts";
 import {
   type BodyBudget,
   type BodyLease,
   type BodyLimits,
+  continueIfExpected,
   declaredBytes,
   prefixBytes,
   readBody,
@@ -20,13 +21,12 @@ import {
 import { type Deadline, startDeadline, withinDeadline } from "../../http/deadline.ts";
 import { type Call, kCall } from "./call.ts";
 import type { UnaryMethod, UnarySpec } from "./methods.ts";
-import { toServiceError } from "./refusals.ts";
+import { sendWritten, toServiceError, type Written, writeRefusal } from "./refusals.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
     /** Set by the server's first hook. */
     call: Call;
-    inbound: InboundRequest;
   }
 }
 
@@ -61,75 +61,67 @@ export interface AdapterOptions {
   readonly bodies: BodyBudget;
 }
 
-/** A request body, not read yet. */
-export interface UnreadBody {
-  readonly stream: Readable;
+/** A request's headers and its body, which is not read yet. */
+export interface Source {
   readonly headers: IncomingHttpHeaders;
-  /** Whether it begins with a gRPC prefix. */
-  readonly isFramed: boolean;
+  /** As Node returns them: name, value, name, value, … */
+  readonly rawHeaders: readonly string[];
+  readonly stream: Readable;
   /** Called when the body may be sent. */
   readonly onAdmitted?: () => void;
 }
 
-/** A call as its adapter has read it from the headers. */
-export interface Incoming<Answer> {
-  readonly call: Call;
-  readonly inbound: InboundRequest;
-  /** As Node returns them: name, value, name, value, … */
-  readonly rawHeaders: readonly string[];
+/** How a protocol carries one call, by the headers of its request. */
+export interface Codec<Body extends Uint8Array | string> {
   readonly protocolName: string;
   /** The caller's time limit in milliseconds. */
   readonly timeoutMs?: number | undefined;
-  /** Throws the refusal of headers that the protocol does not allow. Called after the gate. */
-  readonly requireGood?: () => void;
-  /** Absent if the call has none. */
-  readonly body?: UnreadBody;
+  /** Refusal of headers that the protocol does not allow. It counts after the gate. */
+  readonly problem?: ServiceError | undefined;
+  /** Encodings of messages that it accepts, as a header lists them. */
+  readonly accepts?: string;
+  /** The message is the whole body, or follows a gRPC prefix; or the call has no body. */
+  readonly body: "whole" | "framed" | "none";
   /** Decodes the message from the body, which is empty if there is none. The limits are those of decompression. */
-  readonly decode: (body: Buffer, limits: () => BodyLimits) => Message | Promise<Message>;
-  readonly encode: (message: Message) => Answer | Promise<Answer>;
-  /** Calls back if the caller goes away before the answer is written. */
-  readonly whenGone: (cancel: () => void) => void;
-}
-
-export interface Outcome<Answer> {
-  readonly context: CallContext;
-  /** Undefined if the call is refused; `call.refusal` is then set. */
-  readonly answer: Answer | undefined;
+  decode(body: Buffer, call: Call, limits: () => BodyLimits): Message | Promise<Message>;
+  write(message: Message, context: CallContext): Written<Body> | Promise<Written<Body>>;
 }
 
 const nothing = Buffer.alloc(0);
 
-/** Carries one call. Never rejects. */
-export async function exchange<Answer>(
+/** Carries one call, and returns its answer or refusal. Never rejects. */
+export async function exchange<Body extends Uint8Array | string>(
   { rpc, spec }: UnaryMethod,
-  { gate, checks, limits, bodies }: AdapterOptions,
-  incoming: Incoming<Answer>,
-): Promise<Outcome<Answer>> {
-  const { call, inbound, body } = incoming;
-  const deadline = startDeadline(incoming.timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
+  { service, gate, checks, limits, bodies }: AdapterOptions,
+  call: Call,
+  source: Source,
+  codec: Codec<Body>,
+): Promise<Written<Body | Uint8Array>> {
+  const deadline = startDeadline(codec.timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
   const { signal } = deadline;
-  incoming.whenGone(deadline.cancel);
-  const context = new CallContext(spec, deadline, incoming);
+  call.onGone = deadline.cancel;
+  const context = new CallContext(spec, deadline, call, source, codec);
   let lease: BodyLease | undefined;
   const bodyLimits = (): BodyLimits => {
-    lease ??= bodies.lease(call, inbound);
+    lease ??= bodies.lease(call);
     return { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs, lease };
   };
   try {
-    await gate({ call, inbound, rpc, signal });
-    incoming.requireGood?.();
-    const message = await readMessage(incoming, body, bodyLimits, signal);
+    await gate({ call, rpc, signal });
+    if (codec.problem !== undefined) throw codec.problem;
+    const message = await readMessage(call, source, codec, bodyLimits, signal);
     const { input: desc, output } = spec.method;
     const answered = await withinDeadline(async () => {
       const pending = checks({ call, rpc, desc, message, signal });
       if (pending !== undefined) await pending;
       return spec.impl(message, context);
     }, signal);
-    const encoded = incoming.encode(create(output, answered));
-    return { context, answer: encoded instanceof Promise ? await encoded : encoded };
+    const written = codec.write(create(output, answered), context);
+    return written instanceof Promise ? await written : written;
   } catch (thrown) {
-    call.refusal = toServiceError(thrown);
-    return { context, answer: undefined };
+    const { answerHeaders: headers, responseTrailer: trailers } = context;
+    const { accepts } = codec;
+    return writeRefusal(service, call, toServiceError(thrown), { headers, trailers, ...(accepts && { accepts }) });
   } finally {
     deadline.end();
     // Before the answer, after which the caller may send the next body at once.
@@ -138,38 +130,19 @@ export async function exchange<Answer>(
 }
 
 /** A function for reading and decoding, so that nothing keeps the bytes during the call. */
-async function readMessage<Answer>(
-  { call, decode }: Incoming<Answer>,
-  body: UnreadBody | undefined,
+async function readMessage(
+  call: Call,
+  { stream, headers, onAdmitted }: Source,
+  codec: Codec<Uint8Array | string>,
   bodyLimits: () => BodyLimits,
   signal: AbortSignal,
 ): Promise<Message> {
-  if (body === undefined) return decode(nothing, bodyLimits);
-  const { stream, headers, isFramed, onAdmitted } = body;
+  if (codec.body === "none") return codec.decode(nothing, call, bodyLimits);
+  const isFramed = codec.body === "framed";
   const { maxBytes, ...others } = bodyLimits();
   const limits = { ...others, maxBytes: maxBytes + (isFramed ? prefixBytes : 0) };
   const announced = { bytes: declaredBytes({ headers }), isFramed };
-  return decode(await readBody(stream, announced, limits, signal, call.ticket, onAdmitted), bodyLimits);
-}
-
-/** Notes the protocol and the method on the request's call. */
-export function route(request: FastifyRequest, protocol: Call["protocol"] & string, rpc: string): Call {
-  const { call } = request;
-  call.protocol = protocol;
-  call.rpc = rpc;
-  return call;
-}
-
-/** Whether the whole answer has been written. Node reports a reset HTTP/2 stream as finished, but not as ended. */
-export function isAnswered({ writableEnded, writableFinished }: ServerResponse): boolean {
-  return writableEnded && writableFinished;
-}
-
-/** Runs `onGone` if the connection closes before the answer is written. */
-export function whenCallerGone(response: ServerResponse, onGone: () => void): void {
-  response.on("close", () => {
-    if (!isAnswered(response)) onGone();
-  });
+  return codec.decode(await readBody(stream, announced, limits, signal, call.ticket, onAdmitted), call, bodyLimits);
 }
 
 /**
@@ -194,6 +167,21 @@ function answeredByHook(): never {
   throw new Error("the route's hook has answered");
 }
 
+/** Adds a route for unary calls, with what carries each. */
+export function addUnaryRoute(
+  app: FastifyInstance,
+  method: string | string[],
+  url: string,
+  carry: (call: Call, source: Source) => Written | Promise<Written<Uint8Array | string>>,
+): void {
+  addRoute(app, method, url, async (request, reply) => {
+    const { raw, call } = request;
+    const { headers, rawHeaders } = raw;
+    const onAdmitted = () => continueIfExpected(raw, reply.raw);
+    sendWritten(await carry(call, { headers, rawHeaders, stream: raw, onAdmitted }), request, reply);
+  });
+}
+
 // Handler context of unary calls: one timer and one abort controller per call.
 
 /** Headers are parsed on first use, which few calls need. */
@@ -212,20 +200,17 @@ export class CallContext implements HandlerContext {
   #responseTrailer: Headers | undefined;
 
   constructor(
-    spec: UnarySpec,
+    { method }: UnarySpec,
     deadline: Deadline,
-    {
-      call,
-      inbound,
-      rawHeaders,
-      protocolName,
-    }: Pick<Incoming<unknown>, "call" | "inbound" | "rawHeaders" | "protocolName">,
+    call: Call,
+    { rawHeaders }: Source,
+    { protocolName }: Pick<Codec<string>, "protocolName">,
   ) {
-    this.method = spec.method;
-    this.service = spec.method.parent;
-    this.requestMethod = inbound.method;
+    this.method = method;
+    this.service = method.parent;
+    this.requestMethod = call.inbound.method;
     this.protocolName = protocolName;
-    this.url = inbound.url;
+    this.url = call.inbound.url;
     this.signal = deadline.signal;
     this.timeoutMs = deadline.timeoutMs;
     this.values = createContextValues().set(kCall, call);
@@ -273,8 +258,6 @@ function toHeaders(rawHeaders: readonly string[]): Headers {
 
 export interface GateContext {
   readonly call: Call;
-  /** The request as the network delivered it: headers and peer. */
-  readonly inbound: InboundRequest;
   /** `Service/Method`. */
   readonly rpc: string;
   /** Aborted when the deadline passes or the caller goes away. */
@@ -302,10 +285,10 @@ export function countCaller(gate: Gate, accounts: Pick<Accounts, "recognize">): 
     try {
       await gate(context);
     } finally {
-      const { call, inbound } = context;
-      if (call.caller !== undefined) {
-        call.ticket?.belongsTo(call.caller.tenantId);
-        accounts.recognize(inbound, call.caller.tenantId);
+      const { ticket, caller, inbound } = context.call;
+      if (caller !== undefined) {
+        ticket?.belongsTo(caller.tenantId);
+        accounts.recognize(inbound, caller.tenantId);
       }
     }
   };

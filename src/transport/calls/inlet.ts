@@ -2,15 +2,15 @@
  * Reads the messages of one stream ahead of their processing, within a window. When the window is full no more is read,
  * and flow control of the connection stops the sender.
  */
-import { createContextKey } from "@connectrpc/connect";
 import type { ServiceError } from "../../base/errors.ts";
 
-export const kInlet = createContextKey<Inlet<unknown> | undefined>(undefined, { description: "inlet" });
-/** Aborted when the server begins to stop. */
-export const kStopping = createContextKey<AbortSignal>(new AbortController().signal, { description: "stopping" });
-
-/** Throws the refusal of a stream if its caller's credentials are no longer accepted. */
-export const kStillAllowed = createContextKey<() => Promise<void>>(async () => {}, { description: "still allowed" });
+export interface Feed {
+  readonly inlet: Inlet<unknown>;
+  /** Aborted when the server begins to stop. */
+  readonly stopping: AbortSignal;
+  /** Throws the refusal of a stream if its caller's credentials are no longer accepted. */
+  readonly stillAllowed: () => Promise<void>;
+}
 
 /** Bounds of messages that are read and not settled. */
 export interface InletLimits {

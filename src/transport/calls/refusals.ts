@@ -22,8 +22,9 @@ import {
   withoutStack,
 } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import { pathOf } from "../../http/inbound-request.ts";
-import type { Call, Protocol } from "./call.ts";
+import { answerHeaders, type Call, type Protocol } from "./call.ts";
 
 /** `/package.Service/Method` */
 const rpcPath = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
@@ -38,10 +39,14 @@ export function protocolOf(contentType: string | null | undefined): Exclude<Prot
 }
 
 /** Whether a request is for an RPC path, or claims to be gRPC and is not for a JSON route. */
-export function isRpcRequest(url: string, contentType: string | undefined): boolean {
-  const path = pathOf(url);
+export function isRpcRequest(inbound: InboundRequest): boolean {
+  const path = pathOf(inbound.url);
   if (rpcPath.test(path)) return true;
-  return path.startsWith("/") && !path.startsWith(restPrefix) && protocolOf(contentType) !== "connect";
+  return path.startsWith("/") && !path.startsWith(restPrefix) && protocolOf(contentTypeOf(inbound)) !== "connect";
+}
+
+function contentTypeOf(inbound: InboundRequest): string {
+  return inbound.headerValues("content-type")[0] ?? "";
 }
 
 /** A complete answer. A body of text has one character for each byte. */
@@ -58,7 +63,7 @@ export interface RefusedWith {
   readonly trailers?: Headers;
   /** HTTP status of the envelope and on Connect, if it is not the one of the reason. */
   readonly status?: number;
-  /** Encodings of messages that the method accepts, if that is why it is refused. */
+  /** Encodings of messages that the method accepts, which a refusal of another one names. */
   readonly accepts?: string;
 }
 
@@ -70,12 +75,10 @@ export function sendRefusal(
   reply: FastifyReply,
   refusedWith?: RefusedWith,
 ): void {
-  const { call, inbound, raw } = request;
-  const contentType = raw.headers["content-type"] ?? "";
-  sendWritten(writeRefusal(service, call, refusal, inbound.url, contentType, refusedWith), request, reply);
+  sendWritten(writeRefusal(service, request.call, refusal, refusedWith), request, reply);
 }
 
-/** Sends an answer or refusal, with the headers that hooks set on the reply. */
+/** Sends an answer or refusal, with the headers of every answer. */
 export function sendWritten(
   { status, headers, body, trailers }: Written<Uint8Array | string>,
   { call }: FastifyRequest,
@@ -85,7 +88,7 @@ export function sendWritten(
   if (!reply.sent) reply.hijack();
   // The caller may have left.
   if (raw.destroyed || raw.headersSent) return;
-  raw.writeHead(status, { ...(reply.getHeaders() as Record<string, string>), ...call.announced, ...headers });
+  raw.writeHead(status, { ...answerHeaders(call), ...call.announced, ...headers });
   if (trailers !== undefined) raw.addTrailers(trailers);
   // Node sends text together with the headers; bytes would need another write.
   if (typeof body === "string") raw.end(body, "latin1");
@@ -101,27 +104,24 @@ export function writeRefusal(
   service: string,
   call: Call,
   refusal: ServiceError,
-  url: string,
-  contentType: string,
   refusedWith: RefusedWith = {},
 ): Written {
   call.refusal = refusal;
-  const isRpc = call.protocol === undefined ? isRpcRequest(url, contentType) : call.protocol !== "rest";
-  if (isRpc) return writeRpcRefusal(service, call, refusal, contentType, refusedWith);
-  return writeEnvelope(service, call, refusal, refusedWith);
+  const isRpc = call.protocol === undefined ? isRpcRequest(call.inbound) : call.protocol !== "rest";
+  return (isRpc ? writeRpcRefusal : writeEnvelope)(service, call, refusal, refusedWith);
 }
 
 function writeRpcRefusal(
   service: string,
   call: Call,
   refusal: ServiceError,
-  contentType: string,
   { headers = {}, trailers = new Headers(), status, accepts }: RefusedWith,
 ): Written {
+  const contentType = contentTypeOf(call.inbound);
   const protocol = protocolOf(contentType);
   call.protocol = protocol;
   const error = toConnectError(service, call.requestId, refusal);
-  if (accepts !== undefined)
+  if (accepts !== undefined && refusal.reason === "unsupported_encoding")
     error.metadata.set(protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding", accepts);
   const codec = /json/i.test(contentType) ? "json" : "proto";
   if (protocol === "connect")

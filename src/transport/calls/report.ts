@@ -52,8 +52,9 @@ function logRefusal(logger: Logger, fields: object, refusal: ServiceError): void
   else logger.info({ ...fields }, "request");
 }
 
-function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress }: Answered) {
+function fieldsOf({ call, httpVersion, status, durationMs }: Answered) {
   const { requestId, caller, decision, refusal, protocol = "rest", rpc = "none", span, items, streamedItems } = call;
+  const { method, remoteAddress } = call.inbound;
   return {
     request_id: requestId,
     trace_id: span?.traceId,

@@ -12,23 +12,18 @@ import type { AdapterOptions } from "../calls/exchange.ts";
 import type { UnaryMethod } from "../calls/methods.ts";
 import { timeoutOf, type UnaryCarrier, unaryCarrier } from "./unary.ts";
 
-interface Served {
-  readonly method: UnaryMethod;
-  readonly carry: UnaryCarrier;
-}
-
 /** Returns a handler that takes the streams of plain unary gRPC calls, which it recognizes by their headers. */
 export function servePlainGrpc(
   methods: readonly UnaryMethod[],
   options: AdapterOptions & CallLifecycle,
 ): StreamHandler {
-  const served = new Map<unknown, Served>(
-    methods.map((method) => [method.rpcPath, { method, carry: unaryCarrier(method, options) }]),
+  const carriers = new Map<unknown, UnaryCarrier>(
+    methods.map((method) => [method.rpcPath, unaryCarrier(method, options)]),
   );
   return (stream, headers, rawHeaders) => {
-    const one = isPlainUnary(headers) ? served.get(headers[":path"]) : undefined;
-    if (one === undefined || headerProblem(rawHeaders) !== undefined) return false;
-    void handle(one, options, stream, headers, rawHeaders);
+    const carry = isPlainUnary(headers) ? carriers.get(headers[":path"]) : undefined;
+    if (carry === undefined || headerProblem(rawHeaders) !== undefined) return false;
+    void handle(carry, options, stream, headers, rawHeaders);
     return true;
   };
 }
@@ -42,30 +37,19 @@ function isPlainUnary(headers: IncomingHttpHeaders): boolean {
 }
 
 async function handle(
-  { method: { rpc, rpcPath: url }, carry }: Served,
+  carry: UnaryCarrier,
   lifecycle: CallLifecycle,
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   rawHeaders: readonly string[],
 ): Promise<void> {
-  const call = beginCall(rawHeaders, lifecycle, ticketOf(stream));
-  call.protocol = "grpc";
-  call.rpc = rpc;
+  const { ":path": url } = headers;
   const inbound = inboundOf({ rawHeaders, socket: stream.session?.socket, method: "POST", url });
+  const call = beginCall(inbound, lifecycle, ticketOf(stream));
   let isEnded = false;
-  let cancel = () => {};
-  stream.on("close", () => {
-    const isAnswered = isEnded && stream.writableFinished;
-    endCall(call, inbound, "2.0", isAnswered ? 200 : undefined, lifecycle);
-    if (!isAnswered) cancel();
-  });
-  const written = await carry({
-    ...{ call, inbound, headers, rawHeaders, stream },
-    form: { ...timeoutOf("grpc", headers), protocol: "grpc", isJson: false },
-    whenGone: (onGone) => {
-      cancel = onGone;
-    },
-  });
+  stream.on("close", () => endCall(call, "2.0", isEnded && stream.writableFinished ? 200 : undefined, lifecycle));
+  const form = { ...timeoutOf("grpc", headers), protocol: "grpc", isJson: false } as const;
+  const written = await carry(call, { headers, rawHeaders, stream }, form);
   if (stream.destroyed || stream.closed) return;
   stream.respond({ ...answerHeaders(call), ...call.announced, ...written.headers }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers(written.trailers ?? {}));

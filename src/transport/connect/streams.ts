@@ -4,14 +4,7 @@
  */
 import type { Http2ServerResponse } from "node:http2";
 import type { DescMethod } from "@bufbuild/protobuf";
-import {
-  Code,
-  ConnectError,
-  type ContextValues,
-  createConnectRouter,
-  createContextValues,
-  type Interceptor,
-} from "@connectrpc/connect";
+import { Code, ConnectError, createConnectRouter, createContextValues, type Interceptor } from "@connectrpc/connect";
 import type { Compression, UniversalHandler, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -22,10 +15,9 @@ import { localSums } from "../../base/sums.ts";
 import { bodyTooLarge } from "../../http/body.ts";
 import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../http/deadline.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
-import { answerHeaders, type Call, callOf, kCall } from "../calls/call.ts";
-import type { Gate } from "../calls/exchange.ts";
-import { type AdapterOptions, addRoute, route } from "../calls/exchange.ts";
-import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
+import { answerHeaders, type Call, callOf, kCall, route } from "../calls/call.ts";
+import { type AdapterOptions, addRoute, type Gate } from "../calls/exchange.ts";
+import { Inlet } from "../calls/inlet.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import {
   invalidMessage,
@@ -50,8 +42,6 @@ interface OpeningStream {
   readonly request: FastifyRequest;
   readonly call: Call;
   readonly rpc: string;
-  /** For the handler's context. */
-  readonly values: ContextValues;
   readonly body: AsyncIterable<Uint8Array>;
   /** Aborted when the deadline passes, and when the caller goes away. */
   readonly signal: AbortSignal;
@@ -107,13 +97,13 @@ async function carry(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const { raw, inbound } = request;
+  const { raw } = request;
   const { raw: response } = reply;
   const rpc = `${handler.service.name}/${handler.method.name}`;
-  const call = route(request, protocolOf(raw.headers["content-type"]), rpc);
+  const call = route(request.call, protocolOf(raw.headers["content-type"]), rpc);
   const refuse = (refusal: ServiceError, refusedWith?: RefusedWith) =>
     sendRefusal(service, refusal, request, reply, refusedWith);
-  if (inbound.method !== "POST") return refuse(methodNotAllowed("POST"), { headers: { allow: "POST" } });
+  if (call.inbound.method !== "POST") return refuse(methodNotAllowed("POST"), { headers: { allow: "POST" } });
   // Over HTTP/1.1 there is no stream, and a watch ends with its answer.
   const { stream } = response as unknown as Partial<Http2ServerResponse>;
   if (stream !== undefined) resetWithAnswer(stream);
@@ -132,7 +122,7 @@ async function carry(
   onEnd(deadline.end);
   const signal = AbortSignal.any([universal.signal, deadline.signal]);
   try {
-    const opening = { request, call, rpc, values, signal, deadline: deadline.signal, onEnd };
+    const opening = { request, call, rpc, signal, deadline: deadline.signal, onEnd };
     const body = await open({ ...opening, body: universal.body as AsyncIterable<Uint8Array> });
     negotiate(header, encodingHeaders[call.protocol as keyof typeof encodingHeaders], acceptsCompression);
     if (problem !== undefined) throw problem;
@@ -302,19 +292,17 @@ export function bulkStreams(options: BulkStreamsOptions): StreamsOptions {
     handlerOptions: { binaryOptions, jsonOptions: strictJson },
     maxMessageBytes: limits.maxBodyBytes,
     acceptsCompression: false,
-    async open({ request, call, rpc, values, body, signal, onEnd }) {
-      const { inbound } = request;
-      await gate({ call, inbound, rpc, signal });
+    async open({ request, call, rpc, body, signal, onEnd }) {
+      await gate({ call, rpc, signal });
       // A stream mostly waits for its caller, and takes a turn for each message.
       call.ticket?.park();
       readOptions(call);
       onEnd(enter(request));
-      const lease = bodies.lease(call, inbound);
+      const lease = bodies.lease(call);
       lease.holds(windowBytes + limits.maxBodyBytes(rpc));
       onEnd(lease.release);
       const inlet = new Inlet<unknown>({ maxItems, maxBytes: windowBytes });
-      values.set(kInlet, inlet).set(kStopping, stopping);
-      values.set(kStillAllowed, () => gateStill({ call, inbound, rpc, signal }));
+      call.feed = { inlet, stopping, stillAllowed: () => gateStill({ call, rpc, signal }) };
       return inlet.body(body);
     },
   };
@@ -349,7 +337,7 @@ type StreamLimiter = (request: FastifyRequest) => () => void;
 export function streamLimiter(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): StreamLimiter {
   const open = localSums();
   return (request) => {
-    const address = addressOf(request.inbound);
+    const address = addressOf(request.call.inbound);
     const shares = [
       { name: `${connectionNumber(request)} ${address}`, maximum: limits.perConnection, reason: "rate_limited" },
       { name: address, maximum: limits.perAddress, reason: "rate_limited" },

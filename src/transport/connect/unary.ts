@@ -3,7 +3,7 @@
  * differential test compares them with Connect's own handlers.
  */
 import type { IncomingHttpHeaders } from "node:http";
-import type { Duplex, Readable } from "node:stream";
+import type { Duplex } from "node:stream";
 import { createBrotliDecompress, createGunzip } from "node:zlib";
 import { type Message, toJsonString } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
@@ -14,22 +14,18 @@ import {
 } from "@connectrpc/connect/protocol-connect";
 import { parseTimeout as parseGrpcTimeout, parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseWebType, trailerFlag } from "@connectrpc/connect/protocol-grpc-web";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
-import { type BodyLimits, bodyTooLarge, continueIfExpected } from "../../http/body.ts";
-import type { Call, Protocol } from "../calls/call.ts";
-import type { CallContext } from "../calls/exchange.ts";
-import { type AdapterOptions, addRoute, exchange, route, whenCallerGone } from "../calls/exchange.ts";
+import { type BodyLimits, bodyTooLarge } from "../../http/body.ts";
+import { type Call, type Protocol, route } from "../calls/call.ts";
+import { type AdapterOptions, addUnaryRoute, type CallContext, exchange, type Source } from "../calls/exchange.ts";
 import type { UnaryMethod } from "../calls/methods.ts";
 import {
   asHeaders,
   invalidMessage,
   methodNotAllowed,
   protocolOf,
-  sendRefusal,
-  sendWritten,
-  toServiceError,
   type Written,
   writeGrpc,
   writeRefusal,
@@ -52,23 +48,12 @@ export interface Form {
   readonly problem?: ServiceError | undefined;
 }
 
-export interface UnaryRequest {
-  readonly call: Call;
-  readonly inbound: InboundRequest;
-  readonly headers: IncomingHttpHeaders;
-  readonly rawHeaders: readonly string[];
-  readonly stream: Readable;
-  readonly form: Form;
-  readonly onAdmitted?: () => void;
-  readonly whenGone: (cancel: () => void) => void;
-}
-
 /** Carries one call, and returns its answer or refusal. */
-export type UnaryCarrier = (request: UnaryRequest) => Promise<Written>;
+export type UnaryCarrier = (call: Call, source: Source, form: Form) => Promise<Written>;
 
 export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): UnaryCarrier {
   const { rpc, spec } = method;
-  const { service, limits } = options;
+  const { limits } = options;
   const { input, output } = spec.method;
   const maxBytes = limits.maxBodyBytes(rpc);
   const items = itemField(input);
@@ -86,20 +71,17 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
   };
   const encodeJson = (message: Message) => Buffer.from(toJsonString(output, message));
 
-  return async ({ call, inbound, headers, rawHeaders, stream, form, onAdmitted, whenGone }) => {
-    const { protocol, isJson, decompress, query, problem } = form;
+  return (call, source, form) => {
+    const { protocol, isJson, decompress, timeoutMs, query, problem } = form;
     const isFramed = protocol !== "connect";
-    const { context, answer } = await exchange(method, options, {
-      call,
-      inbound,
-      rawHeaders,
+    route(call, protocol, rpc);
+    return exchange(method, options, call, source, {
       protocolName: protocol.replace("_", "-"),
-      timeoutMs: form.timeoutMs,
-      requireGood: () => {
-        if (problem !== undefined) throw problem;
-      },
-      ...(query === undefined && { body: { stream, headers, isFramed, ...(onAdmitted && { onAdmitted }) } }),
-      decode: async (body, bodyLimits) => {
+      timeoutMs,
+      problem,
+      accepts: acceptedEncodings,
+      body: query !== undefined ? "none" : isFramed ? "framed" : "whole",
+      async decode(body, call, bodyLimits) {
         const inflate = decompress && ((bytes: Uint8Array) => decompress(bytes, body.byteLength, bodyLimits()));
         const parse = (bytes: Uint8Array) => read(bytes, isJson, call);
         if (isFramed)
@@ -107,18 +89,10 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
         const message = query === undefined ? body : messageIn(query);
         return parse(inflate === undefined || message.byteLength === 0 ? message : await inflate(message));
       },
-      encode: (message) => {
-        if (isFramed) return isJson ? encodeFrame(encodeJson(message)) : toFrame(message);
-        return isJson ? encodeJson(message) : toFrame(message).subarray(frameHeaderBytes);
+      write(message, context) {
+        if (isFramed) return writeFrame(form, isJson ? encodeFrame(encodeJson(message)) : toFrame(message), context);
+        return writeBare(form, isJson ? encodeJson(message) : toFrame(message).subarray(frameHeaderBytes), context);
       },
-      whenGone,
-    });
-    if (answer !== undefined) return writeAnswer(form, answer, context);
-    const refusal = call.refusal ?? toServiceError(undefined);
-    return writeRefusal(service, call, refusal, inbound.url, headers["content-type"] ?? "", {
-      headers: context.answerHeaders,
-      trailers: context.responseTrailer,
-      ...(refusal.reason === "unsupported_encoding" && { accepts: acceptedEncodings }),
     });
   };
 }
@@ -126,38 +100,18 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
 /** Serves the methods on gRPC, gRPC-Web and Connect, over HTTP/1.1 and HTTP/2. */
 export function registerUnary(app: FastifyInstance, methods: readonly UnaryMethod[], options: AdapterOptions): void {
   for (const method of methods) {
+    const { rpc, rpcPath, spec } = method;
     const carry = unaryCarrier(method, options);
-    const isSafe = method.spec.method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS;
-    addRoute(app, app.supportedMethods, method.rpcPath, (request, reply) =>
-      handle(method, carry, isSafe, options.service, request, reply),
-    );
+    const isSafe = spec.method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS;
+    addUnaryRoute(app, app.supportedMethods, rpcPath, (call, source) => {
+      const { inbound } = call;
+      const protocol = protocolOf(source.headers["content-type"]);
+      const allowed = isSafe && protocol === "connect" ? ["POST", "GET"] : ["POST"];
+      if (allowed.includes(inbound.method)) return carry(call, source, formOf(protocol, inbound, source.headers));
+      const allow = allowed.join(", ");
+      return writeRefusal(options.service, route(call, protocol, rpc), methodNotAllowed(allow), { headers: { allow } });
+    });
   }
-}
-
-async function handle(
-  { rpc }: UnaryMethod,
-  carry: UnaryCarrier,
-  isSafe: boolean,
-  service: string,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<void> {
-  const { raw, inbound } = request;
-  const { headers, rawHeaders } = raw;
-  const protocol = protocolOf(headers["content-type"]);
-  const call = route(request, protocol, rpc);
-  const allowed = isSafe && protocol === "connect" ? ["POST", "GET"] : ["POST"];
-  if (!allowed.includes(inbound.method)) {
-    const allow = allowed.join(", ");
-    return sendRefusal(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
-  }
-  const written = await carry({
-    ...{ call, inbound, headers, rawHeaders, stream: raw },
-    form: formOf(protocol, inbound, headers),
-    onAdmitted: () => continueIfExpected(raw, reply.raw),
-    whenGone: (cancel) => whenCallerGone(reply.raw, cancel),
-  });
-  sendWritten(written, request, reply);
 }
 
 /** What tells the protocols apart in the headers of a request. */
@@ -241,13 +195,19 @@ function messageIn(query: URLSearchParams): Uint8Array {
   }
 }
 
-/** @param answer a frame, or a bare message on Connect */
-function writeAnswer({ protocol, isJson }: Form, answer: Uint8Array, context: CallContext): Written {
-  const codec = isJson ? "json" : "proto";
+function writeFrame({ protocol, isJson }: Form, frame: Uint8Array, context: CallContext): Written {
   const { answerHeaders: headers, answerTrailers: trailers } = context;
-  if (protocol !== "connect") return writeGrpc(protocol, codec, headers, answer, { ...trailers, "grpc-status": "0" });
-  const own = { "content-type": `application/${codec}`, "content-length": String(answer.byteLength) };
-  return { status: 200, headers: { ...own, ...headers, ...asHeaders(trailers) }, body: answer };
+  const ended = { ...trailers, "grpc-status": "0" };
+  return writeGrpc(protocol === "grpc" ? protocol : "grpc_web", isJson ? "json" : "proto", headers, frame, ended);
+}
+
+function writeBare({ isJson }: Form, body: Uint8Array, context: CallContext): Written {
+  const own = {
+    "content-type": `application/${isJson ? "json" : "proto"}`,
+    "content-length": String(body.byteLength),
+  };
+  const headers = { ...own, ...context.answerHeaders, ...asHeaders(context.answerTrailers) };
+  return { status: 200, headers, body };
 }
 
 // Decompression of request messages, in pieces: a few bytes may expand a thousandfold. Answers are never compressed.

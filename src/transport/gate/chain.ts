@@ -61,17 +61,17 @@ interface CredentialVerifier {
 
 /** First link: authenticates the caller and sets `call.caller`, on which later links rely. */
 function authenticate(verifier: CredentialVerifier): GateLink {
-  return async ({ call, inbound, signal }) => {
-    call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(inbound, signal));
+  return async ({ call, signal }) => {
+    call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(call.inbound, signal));
     call.span?.authenticated();
   };
 }
 
 /** First link for an open stream: checks that the credentials are still good and name the same caller. */
 function authenticateStill(verifier: CredentialVerifier): GateLink {
-  return async ({ call, inbound, signal }) => {
+  return async ({ call, signal }) => {
     const { caller: before } = call;
-    const caller = await verifier.authenticateStill(inbound, signal);
+    const caller = await verifier.authenticateStill(call.inbound, signal);
     if (before?.tenantId !== caller.tenantId || before.principalId !== caller.principalId)
       throw refusedToken("invalid_token", "the credentials name another caller by now");
     call.caller = caller;
@@ -80,22 +80,22 @@ function authenticateStill(verifier: CredentialVerifier): GateLink {
 
 /** Second link: a forwarded tenant header must equal the tenant of the credentials (specification 5.5). */
 function matchTenant(headerName: string): GateLink {
-  return ({ call, inbound }) => {
-    if (call.caller !== undefined) matchTenantHeader(call.caller, inbound, headerName);
+  return ({ call: { caller, inbound } }) => {
+    if (caller !== undefined) matchTenantHeader(caller, inbound, headerName);
   };
 }
 
 /** Third link: the scopes of the route, default ones included (specification 5.7). */
 function requireScopes(requiredScopes: (rpc: string) => readonly string[]): GateLink {
-  return ({ call, inbound, rpc }) => {
-    if (call.caller !== undefined) assertScopes(call.caller, requiredScopes(rpc), presentedScheme(inbound));
+  return ({ call: { caller, inbound }, rpc }) => {
+    if (caller !== undefined) assertScopes(caller, requiredScopes(rpc), presentedScheme(inbound));
   };
 }
 
 /** Notes the peer that asks for a session. Refuses as `sessionPeer` does. */
 export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer): GateLink {
-  return ({ call, inbound }) => {
-    call.sessionPeer = peerOf(inbound);
+  return ({ call }) => {
+    call.sessionPeer = peerOf(call.inbound);
   };
 }
 
@@ -143,8 +143,8 @@ export function readCallOptions(headerPrefix: string): (call: Call) => void {
  * Returns the values of a header joined as `Headers` does: trimmed, and separated by a comma and a space. Building
  * `Headers` for a call would take longer than the rest of its way to the handler.
  */
-function headerOf({ headerValues }: Call, name: string): string | undefined {
-  const values = headerValues(name);
+function headerOf({ inbound }: Call, name: string): string | undefined {
+  const values = inbound.headerValues(name);
   if (values.length === 0) return undefined;
   return new Headers(values.map((value): [string, string] => [name, value])).get(name) ?? undefined;
 }

@@ -15,14 +15,14 @@ export interface QuotaUse {
 
 /** Refuses calls beyond their tenant's quotas, before the body is read. */
 export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: string) => QuotaUse): GateLink {
-  return ({ call, inbound, rpc, signal }) => {
+  return ({ call, rpc, signal }) => {
     if (call.caller === undefined) return;
     const { tenantId } = call.caller;
     const { isRecorded, isArtifact } = useOf(rpc);
     const amounts = {
       requests: 1,
       records: isRecorded ? 1 : 0,
-      artifact_bytes: isArtifact ? Math.max(1, announcedBytes(inbound)) : 0,
+      artifact_bytes: isArtifact ? Math.max(1, announcedBytes(call.inbound)) : 0,
     };
     const note = (hold: QuotaHold | undefined) => {
       if (hold === undefined) return;

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { headerValues } from "../../http/inbound-request.ts";
+import { answerHeaders } from "../calls/call.ts";
 import { addRoute } from "../calls/exchange.ts";
 import { sendRefusal, toServiceError } from "../calls/refusals.ts";
 
@@ -64,7 +65,7 @@ function send(request: FastifyRequest, reply: FastifyReply, { type, body, header
   const { raw } = reply;
   if (raw.destroyed || raw.headersSent) return;
   const etag = entityTag(body);
-  const common = { ...(reply.getHeaders() as Record<string, string>), ...guards, ...headers, etag };
+  const common = { ...answerHeaders(request.call), ...guards, ...headers, etag };
   // RFC 9110 §13.1.2: the comparison is weak, and the header may be a list or `*`.
   const known = headerValues(request.raw.rawHeaders, "if-none-match").join(",");
   if (known.trim() === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag)) {
@@ -73,7 +74,7 @@ function send(request: FastifyRequest, reply: FastifyReply, { type, body, header
     return;
   }
   raw.writeHead(200, { ...common, "content-type": type, "content-length": Buffer.byteLength(body) });
-  raw.end(request.inbound.method === "HEAD" ? undefined : body);
+  raw.end(request.call.inbound.method === "HEAD" ? undefined : body);
 }
 
 /** Tags of fixed bodies, which are large, are computed once. */

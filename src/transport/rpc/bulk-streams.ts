@@ -14,7 +14,7 @@ import { handleAll } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { callerOf, callOf } from "../calls/call.ts";
-import { type Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
+import type { Inlet } from "../calls/inlet.ts";
 import { type Rules, rulesOf } from "../codec/rules.ts";
 import { itemMembers, pause, shownBy, type TakeItems } from "./bulk.ts";
 import { identityOf, receiptDetailOf } from "./messages.ts";
@@ -78,10 +78,10 @@ async function* acknowledged<
   { rules, handle, membersOf }: StreamKind<Item, Answer, Members>,
 ) {
   const call = callOf(context);
-  const { signal, values } = context;
-  const inlet = values.get(kInlet) as Inlet<Request> | undefined;
-  if (inlet === undefined) throw new ServiceError("internal", "stream invoked without an inlet");
-  const stopping = values.get(kStopping);
+  const { signal } = context;
+  if (call.feed === undefined) throw new ServiceError("internal", "stream invoked without a feed");
+  const { stopping, stillAllowed } = call.feed;
+  const inlet = call.feed.inlet as Inlet<Request>;
   // Items are counted with their batch.
   call.recordedItems = 0;
   call.streamedItems = 0;
@@ -99,7 +99,7 @@ async function* acknowledged<
     if (batch === undefined && stopping.aborted) throw overloaded("the service is stopping: reconnect");
     if (batch === undefined) return;
     // Credentials may have been revoked since the last items: nothing more is recorded then.
-    await values.get(kStillAllowed)();
+    await stillAllowed();
     const settle = await options.takeItems(call, batch.length, signal);
     await call.ticket?.resume();
     const results = await handleAll(ledger, identityOf(context), {

@@ -8,6 +8,7 @@ import {
   type RangeReceipt as RangeReceiptMessage,
 } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import { requireScopes } from "../../auth/authenticator.ts";
+import { presentedScheme } from "../../auth/challenge.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { type DecisionMembers, type ProvingLedger, proveRange } from "../../domain/answer.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult, type StopRule } from "../../domain/bulk.ts";
@@ -205,9 +206,9 @@ export function createAsking(evaluations: Evaluations, { takeItems }: AskingOpti
     async decide(requests: readonly EvaluationRequest[], context: HandlerContext, stopsAfter?: StopRule) {
       const identity = identityOf(context);
       // Check the scopes of all questions before the first is evaluated.
-      const isDpop = /^dpop /i.test(context.requestHeader.get("authorization") ?? "");
-      requireScopes(identity.caller, evaluations.scopesFor(identity.caller, requests), isDpop ? "DPoP" : "Bearer");
       const call = callOf(context);
+      const required = evaluations.scopesFor(identity.caller, requests);
+      requireScopes(identity.caller, required, presentedScheme(call.inbound));
       if (requests.length === 0) call.recordedItems = 0;
       // The call itself was counted as one of them.
       const others = requests.length - 1;

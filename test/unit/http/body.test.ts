@@ -27,8 +27,8 @@ async function reasonOf(reading: Promise<Buffer>): Promise<unknown> {
 describe("the memory of bodies", () => {
   const many = { ...limits, maxBytes: 1_000_000 };
   const addressOf = ({ remoteAddress }: InboundRequest) => remoteAddress;
-  const at = (remoteAddress: string) => ({ remoteAddress }) as InboundRequest;
-  const call = (tenant: string) => ({ caller: { tenantId: tenant } }) as Call;
+  const call = (tenant: string | undefined, remoteAddress = "") =>
+    ({ ...(tenant !== undefined && { caller: { tenantId: tenant } }), inbound: { remoteAddress } }) as Call;
 
   test("a body that arrives byte by byte is kept in one piece", async () => {
     const stream = bodyWith();
@@ -53,20 +53,20 @@ describe("the memory of bodies", () => {
 
   test("a declared size is reserved before a byte is read, a frame's after its first five", async () => {
     const budget = createBodyBudget({ maxBytes: 2000, addressOf });
-    const first = budget.lease(call("a"), at(""));
+    const first = budget.lease(call("a"));
     const declared = readBody(bodyWith(), announced(900), { ...many, lease: first }, patient());
     declared.catch(() => {});
     expect(budget.inFlightBytes).toBe(900);
-    const second = budget.lease(call("a"), at(""));
+    const second = budget.lease(call("a"));
     const refused = readBody(bodyWith("01"), announced(101), { ...many, lease: second }, patient());
     expect(await reasonOf(refused)).toBe("overloaded");
     const framed = bodyWith();
-    const third = budget.lease(call("b"), at(""));
+    const third = budget.lease(call("b"));
     const reading = readBody(framed, { bytes: undefined, isFramed: true }, { ...many, lease: third }, patient());
     framed.push(Buffer.from([0, 0, 0]));
     framed.push(Buffer.from([3, 232, 0]));
     expect(await reasonOf(reading)).toBe("overloaded");
-    const fourth = budget.lease(call("b"), at(""));
+    const fourth = budget.lease(call("b"));
     const growing = readBody(bodyWith("x".repeat(1001)), announced(undefined), { ...many, lease: fourth }, patient());
     expect(await reasonOf(growing)).toBe("overloaded");
     for (const lease of [first, second, third, fourth]) lease.release();
@@ -76,7 +76,7 @@ describe("the memory of bodies", () => {
   test("while memory is short one large body at a time has room, and small ones have", () => {
     let isTight = false;
     const budget = createBodyBudget({ maxBytes: 8_000_000, addressOf, isTight: () => isTight });
-    const leaseOf = (tenant: string) => budget.lease(call(tenant), at(""));
+    const leaseOf = (tenant: string) => budget.lease(call(tenant));
     const first = leaseOf("a");
     first.holds(1_000_000);
     isTight = true;
@@ -95,25 +95,23 @@ describe("the memory of bodies", () => {
 
   test("each tenant has half, callers without credentials an eighth in all, and an address of theirs a quarter of it", () => {
     const budget = createBodyBudget({ maxBytes: 1000, addressOf });
-    const hold = (by: Call, address: string, bytes: number) => budget.lease(by, at(address)).holds(bytes);
+    const hold = (tenant: string | undefined, address: string, bytes: number) =>
+      budget.lease(call(tenant, address)).holds(bytes);
     const refused = expect.objectContaining({ reason: "overloaded" });
-    hold(call("a"), "", 500);
-    expect(() => hold(call("a"), "", 1)).toThrow(refused);
+    hold("a", "", 500);
+    expect(() => hold("a", "", 1)).toThrow(refused);
     for (const address of ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]) {
-      expect(() => hold({} as Call, address, 32)).toThrow(refused);
-      hold({} as Call, address, 31);
+      expect(() => hold(undefined, address, 32)).toThrow(refused);
+      hold(undefined, address, 31);
     }
-    expect(() => hold({} as Call, "192.0.2.5", 31)).toThrow(refused);
-    hold(call("b"), "", 376);
+    expect(() => hold(undefined, "192.0.2.5", 31)).toThrow(refused);
+    hold("b", "", 376);
   });
 
   test("for any sequence of reservations, no share is exceeded and nothing is lost", () => {
-    const holder = fc.constantFrom<[Call, string]>(
-      [call("a"), ""],
-      [call("b"), ""],
-      [call("c"), ""],
-      [{} as Call, "192.0.2.1"],
-      [{} as Call, "192.0.2.2"],
+    const holder = fc.constantFrom(
+      ...["a", "b", "c"].map((tenant) => call(tenant)),
+      ...["192.0.2.1", "192.0.2.2"].map((address) => call(undefined, address)),
     );
     const step = fc.oneof(
       fc.record({ open: holder }),
@@ -127,13 +125,9 @@ describe("the memory of bodies", () => {
         leases.reduce((all, one) => all + (one.over || (name ?? one.name) !== one.name ? 0 : one.bytes), 0);
       for (const one of steps) {
         if ("open" in one) {
-          const [by, address] = one.open;
-          leases.push({
-            lease: budget.lease(by, at(address)),
-            name: by.caller?.tenantId ?? address,
-            bytes: 0,
-            over: false,
-          });
+          const { caller, inbound } = one.open;
+          const name = caller?.tenantId ?? inbound.remoteAddress;
+          leases.push({ lease: budget.lease(one.open), name, bytes: 0, over: false });
         } else if ("hold" in one && leases[one.hold] !== undefined) {
           const held = leases[one.hold] as (typeof leases)[number];
           try {

@@ -17,14 +17,14 @@ function chainOf(authenticate: () => Promise<Caller>) {
 }
 
 function contextOf(tenantHeader: string) {
-  const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0, headerValues: () => [] };
   const inbound: InboundRequest = {
     headerValues: (name) => (name === "x-svc-tenant-id" ? [tenantHeader] : []),
     remoteAddress: "127.0.0.1",
     method: "POST",
     url: "/",
   };
-  return { call, inbound, rpc: "S/M", signal: new AbortController().signal };
+  const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0, inbound };
+  return { call, rpc: "S/M", signal: new AbortController().signal };
 }
 
 describe("gate", () => {

@@ -19,7 +19,7 @@ interface End {
 
 /** The reason that is noted of a stream whose messages end so. */
 async function reasonOf(end: End): Promise<string | undefined> {
-  const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0, headerValues: () => [] };
+  const call = { requestId: "r" as RequestId, receivedAtMs: 0 } as Call;
   const controller = new AbortController();
   const messages = (async function* () {
     yield {};

@@ -39,7 +39,7 @@ function setUp() {
     caller: { ...caller, scopes: [...caller.scopes, "keys.use", delegationScope] },
     requestId,
     receivedAtMs: 0,
-    headerValues: () => [],
+    inbound: { headerValues: () => [], remoteAddress: "", method: "POST", url: "/" },
     ticket,
   };
   const ask = <Name extends keyof Methods>(name: Name, init: MessageInitShape<Methods[Name]["input"]>) => {

@@ -15,6 +15,7 @@ import { type DeclaredAttributes, undeclaredNames } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { everyTenant, type IssuerEntry } from "../base/issuers.ts";
+import { rememberedBy } from "../base/remembered.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { claimNamesOf, parseIssuerFile } from "../config/data-files.ts";
@@ -232,26 +233,20 @@ export function authConfigurations(
 ): (tenantId?: TenantId) => AuthConfiguration {
   const proofOfPossession = config.authMode === "trusted_headers" ? "none" : config.proofOfPossession;
   const common = { proofOfPossession, mtlsReady: proofOfPossession === "mtls" };
-  const said = new WeakMap<object, readonly [ready: AuthConfiguration, notReady: AuthConfiguration]>();
   const without: AuthConfiguration = { mode: "bearer_token_validation", ...common, oidcIssuerReady: false };
   const withIssuers = (oidcIssuerReady: boolean) =>
     ({ mode: "oauth_client_credentials", ...common, oidcIssuerReady }) as const;
   const ofAll = [withIssuers(true), withIssuers(false)] as const;
+  const ofIssuer = rememberedBy(({ issuer: oidcIssuer, audience: oidcAudience }: IssuerEntry) =>
+    ofAll.map((each) => ({ ...each, oidcIssuer, oidcAudience })),
+  );
   return (tenantId) => {
     if (tenantId === undefined) {
       if (!takesIssuerTokens(config)) return without;
       return status().issuerReady ? ofAll[0] : ofAll[1];
     }
     const found = issuerOf(tenantId);
-    if (found === undefined) return without;
-    const { entry, issuerReady } = found;
-    const names = { oidcIssuer: entry.issuer, oidcAudience: entry.audience };
-    const known = said.get(entry) ?? [
-      { ...withIssuers(true), ...names },
-      { ...withIssuers(false), ...names },
-    ];
-    said.set(entry, known);
-    return issuerReady ? known[0] : known[1];
+    return (found && ofIssuer(found.entry)[found.issuerReady ? 0 : 1]) ?? without;
   };
 }
 

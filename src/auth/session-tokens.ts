@@ -4,7 +4,8 @@ import { calculateJwkThumbprint, createLocalJWKSet, type JSONWebKeySet, type JWK
 import type { AttributeValues } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
 import { newRecordId, type RandomFill, type TenantId } from "../base/ids.ts";
-import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
+import { rememberedBy } from "../base/remembered.ts";
+import { candidateKeys, type FindKeys } from "./candidate-keys.ts";
 import { refusedToken } from "./challenge.ts";
 
 export interface SessionKeys {
@@ -120,13 +121,12 @@ export function createSessionTokens({ issuer, audience, keys, clock, random }: S
   };
 }
 
+const keySetOf = rememberedBy(createLocalJWKSet);
+
 /** Finds the key of a token among the service's keys only. */
 export function sessionKeyFinder(source: SessionKeySource): FindKeys {
-  let held: { readonly revision: number; readonly keys: KeySet } | undefined;
   return async (header) => {
-    const { revision } = source;
-    if (held?.revision !== revision) held = { revision, keys: createLocalJWKSet(source.current.published) };
-    const keys = await candidateKeys(held.keys, header);
+    const keys = await candidateKeys(keySetOf(source.current.published), header);
     if (keys.length > 0) return keys;
     throw refusedToken("invalid_token", "the access token is signed by an unknown key");
   };

@@ -6,6 +6,7 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { invalidRequest, type ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
+import { rememberedBy } from "../base/remembered.ts";
 
 /** The parts of a request that name its sender and target. */
 export interface InboundSource extends Pick<IncomingMessage, "method" | "url"> {
@@ -63,7 +64,7 @@ export function requestIdOf(inbound: InboundRequest, clock: Clock, random: Rando
 }
 
 /** Certificates of open connections, which keep theirs; each is read and parsed once. */
-const certificates = new WeakMap<TLSSocket, X509Certificate>();
+const certificateOf = rememberedBy((socket: TLSSocket): X509Certificate | undefined => socket.getPeerX509Certificate());
 
 /**
  * Returns the certificate of this TLS session if it comes from a configured authority and has not expired: connections
@@ -71,10 +72,10 @@ const certificates = new WeakMap<TLSSocket, X509Certificate>();
  */
 function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefined {
   if (!socket?.encrypted || !socket.authorized) return undefined;
-  const certificate = certificates.get(socket) ?? socket.getPeerX509Certificate();
-  if (certificate === undefined) return undefined;
-  certificates.set(socket, certificate);
-  return certificate.validToDate.getTime() > systemClock.now() ? certificate.raw : undefined;
+  const certificate = certificateOf(socket);
+  return certificate !== undefined && certificate.validToDate.getTime() > systemClock.now()
+    ? certificate.raw
+    : undefined;
 }
 
 /** host [ ":" port ] (RFC 3986 §3.2), never empty and without user information. */

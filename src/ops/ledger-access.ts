@@ -6,6 +6,7 @@ import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createFairSemaphore, type FairLimits } from "../base/fair-queue.ts";
 import type { PrincipalId, RecordId, TenantId } from "../base/ids.ts";
+import { rememberedBy } from "../base/remembered.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
@@ -214,18 +215,11 @@ function partyOf(request: FastifyRequest): string {
   return tenantIds === undefined ? "operator" : `tenant ${tenantIds.join()}`;
 }
 
-/** One signal of an answer, whatever number of turns it takes. */
-const signals = new WeakMap<FastifyReply, AbortSignal>();
-
-/** Aborts when the viewer has left. */
-function leavingOf(reply: FastifyReply): AbortSignal {
-  const known = signals.get(reply);
-  if (known !== undefined) return known;
-  const { raw } = reply;
+/** Aborts when the viewer has left. One signal of an answer, whatever number of turns it takes. */
+const leavingOf = rememberedBy(({ raw }: FastifyReply): AbortSignal => {
   const controller = new AbortController();
-  signals.set(reply, controller.signal);
   const leave = () => controller.abort(new ServiceError("canceled", "the caller went away"));
   if (raw.destroyed) leave();
   else raw.once("close", leave);
   return controller.signal;
-}
+});

@@ -6,6 +6,7 @@
 import { type DescField, type DescMessage, fromBinary, type Message, ScalarType } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { invalidRequests, ServiceError, type Violation } from "../../base/errors.ts";
+import { rememberedBy } from "../../base/remembered.ts";
 import { isFree, isOpen, itemLimit } from "./contract.ts";
 
 /** Records, including those of nested messages and unknown fields. The largest valid request has about 250. */
@@ -48,7 +49,7 @@ function requireFewRecords(desc: DescMessage, message: Uint8Array): void {
   const walk = new Walk(message, most);
   walk.message(message.byteLength, desc, "");
   if (walk.records <= most) return;
-  const found = [...walk.items.entries()].flatMap(([{ field, path }, items]) => itemLimit(field)(items, path) ?? []);
+  const found = [...walk.items].flatMap(([path, { field, count }]) => itemLimit(field)(count, path) ?? []);
   throw invalidRequests(found.length > 0 ? found : [tooManyFields]);
 }
 
@@ -57,17 +58,12 @@ const tooManyFields: Violation = { field: "", rule: "protobuf.max_fields", messa
 /** Field number of the value in a map entry. */
 const mapValue = 2;
 
-interface Counted {
-  readonly field: DescField;
-  readonly path: string;
-}
-
 class Walk {
   records = 0;
-  readonly items = new Map<Counted, number>();
+  /** Items of lists and maps, by path. */
+  readonly items = new Map<string, { readonly field: DescField; count: number }>();
   readonly #reader: BinaryReader;
   readonly #most: number;
-  readonly #counted = new Map<string, Counted>();
 
   constructor(bytes: Uint8Array, most: number) {
     this.#reader = new BinaryReader(bytes);
@@ -135,14 +131,9 @@ class Walk {
 
   /** Returns the position of the item. */
   #count(field: DescField, path: string): number {
-    let counted = this.#counted.get(path);
-    if (counted === undefined) {
-      counted = { field, path };
-      this.#counted.set(path, counted);
-    }
-    const position = this.items.get(counted) ?? 0;
-    this.items.set(counted, position + 1);
-    return position;
+    const counted = this.items.get(path) ?? { field, count: 0 };
+    this.items.set(path, counted);
+    return counted.count++;
   }
 }
 
@@ -154,16 +145,7 @@ function requireType(wireType: WireType, expected: WireType): void {
   if (wireType !== expected) throw new Error("the record is of another type");
 }
 
-const fields = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>();
-
-function fieldsOf(desc: DescMessage): ReadonlyMap<number, DescField> {
-  let known = fields.get(desc);
-  if (known === undefined) {
-    known = new Map(desc.fields.map((field) => [field.number, field]));
-    fields.set(desc, known);
-  }
-  return known;
-}
+const fieldsOf = rememberedBy((desc: DescMessage) => new Map(desc.fields.map((field) => [field.number, field])));
 
 /** Wire type of a field's records; the packed type if the field may be packed. */
 function wireTypeOf(field: DescField): WireType {

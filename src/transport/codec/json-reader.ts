@@ -10,6 +10,7 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { invalidRequests, maxViolations, type ServiceError, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { parseJson } from "../../base/json.ts";
+import { rememberedBy } from "../../base/remembered.ts";
 import { checkFree, isFree, isOpen, itemLimit, uncleanText, wrongType } from "./contract.ts";
 import { restWords } from "./normal-form.ts";
 import { rulesOf } from "./rules.ts";
@@ -90,7 +91,7 @@ class Reading {
   /** Reads the whole text. Returns undefined if it is not an object. */
   run(spelling: Spelling): Message | undefined {
     if (this.#text === "") throw refusal("json.syntax", "body is empty; a JSON object is expected");
-    const message = messageReader(this.#desc, spelling)(this) as Message | undefined;
+    const message = messageReaders[spelling](this.#desc)(this) as Message | undefined;
     this.peek();
     if (this.#at < this.#text.length) throw notJson();
     return message;
@@ -340,15 +341,10 @@ interface Member {
   next: Member | undefined;
 }
 
-const readers = { rest: new WeakMap<DescMessage, Read>(), canonical: new WeakMap<DescMessage, Read>() };
-
-function messageReader(desc: DescMessage, spelling: Spelling): Read {
-  const known = readers[spelling].get(desc);
-  if (known !== undefined) return known;
-  const read = compileMessage(desc, spelling);
-  readers[spelling].set(desc, read);
-  return read;
-}
+const messageReaders = {
+  rest: rememberedBy((desc: DescMessage) => compileMessage(desc, "rest")),
+  canonical: rememberedBy((desc: DescMessage) => compileMessage(desc, "canonical")),
+};
 
 function compileMessage(desc: DescMessage, spelling: Spelling): Read {
   const members = new Map<string, Member>();
@@ -431,7 +427,7 @@ const zeros: ReadonlyMap<ScalarType, unknown> = new Map<ScalarType, unknown>([
 function compileField(field: DescField, spelling: Spelling): Read {
   switch (field.fieldKind) {
     case "message":
-      return isFree(field.message) ? readFree : messageReader(field.message, spelling);
+      return isFree(field.message) ? readFree : messageReaders[spelling](field.message);
     case "enum":
       return enumReader(field.enum, spelling);
     case "scalar":
@@ -441,7 +437,7 @@ function compileField(field: DescField, spelling: Spelling): Read {
       if (field.scalar === ScalarType.INT64) return longReader(spelling);
       break;
     case "list":
-      if (field.listKind === "message") return listReader(field, messageReader(field.message, spelling));
+      if (field.listKind === "message") return listReader(field, messageReaders[spelling](field.message));
       if (field.listKind === "scalar" && field.scalar === ScalarType.STRING) return listReader(field, readText);
       break;
     case "map":

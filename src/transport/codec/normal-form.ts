@@ -9,6 +9,7 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import type { GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, JsonValue, SnakeCase } from "../../base/json.ts";
+import { rememberedBy } from "../../base/remembered.ts";
 
 type FieldName<M> = Exclude<keyof M, `$${string}`>;
 
@@ -63,8 +64,6 @@ function isEmpty(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-const compiled = new WeakMap<DescMessage, readonly Member[]>();
-
 /**
  * Converts a message. Leaves out fields that are marked `debug_redact` (object bytes, secrets), so that they can
  * neither be recorded nor logged.
@@ -84,26 +83,21 @@ export function toNormalForm<M extends Message, Form, Redacted extends string = 
 
 /** `toNormalForm` for a type that is only known at run time. */
 export function convertMessage(desc: DescMessage, message: Message): JsonObject {
-  let members = compiled.get(desc);
-  if (members === undefined) {
-    members = desc.fields
-      .filter((field) => field.proto.options?.debugRedact !== true)
-      .map(compile)
-      .sort((a, b) => (a.name < b.name ? -1 : 1));
-    compiled.set(desc, members);
-  }
   const values = message as unknown as Values;
   const result: Record<string, JsonValue> = {};
-  for (const { localName, name, convert } of members) {
+  for (const { localName, name, convert } of membersOf(desc)) {
     const value = values[localName];
     if (value !== undefined && !(leftOutEmpty.has(name) && isEmpty(value))) result[name] = convert(value as never);
   }
   return result;
 }
 
-function compile(field: DescField): Member {
-  return { localName: field.localName, name: field.name, convert: converter(field) };
-}
+const membersOf = rememberedBy((desc: DescMessage): readonly Member[] =>
+  desc.fields
+    .filter((field) => field.proto.options?.debugRedact !== true)
+    .map((field) => ({ localName: field.localName, name: field.name, convert: converter(field) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1)),
+);
 
 function converter(field: DescField): Convert {
   switch (field.fieldKind) {

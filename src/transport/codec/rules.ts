@@ -29,6 +29,7 @@ import {
 import { type RecordEvidenceRequest, RecordEvidenceRequestSchema } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { maxViolations, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
+import { rememberedBy } from "../../base/remembered.ts";
 import { occurredAtViolations } from "../../domain/evidence.ts";
 import { checkFree, isFree, itemLimit, uncleanText } from "./contract.ts";
 
@@ -45,22 +46,17 @@ interface Finding extends Violation {
 type Values = Readonly<Record<string, unknown>>;
 type Check = (value: unknown, found: Finding[]) => void;
 
-const compiled = new WeakMap<DescMessage, Rules>();
 const noViolations: readonly Violation[] = [];
 
 /** Returns the rules of a message type. Throws a TypeError if it has a field or a rule that is not supported. */
-export function rulesOf(desc: DescMessage): Rules {
-  const known = compiled.get(desc);
-  if (known !== undefined) return known;
+export const rulesOf = rememberedBy((desc: DescMessage): Rules => {
   const check = messageCheck(desc);
-  const rules: Rules = (message) => {
+  return (message) => {
     const found: Finding[] = [];
     check(message, found);
     return found.length === 0 ? noViolations : report(desc, message, found);
   };
-  compiled.set(desc, rules);
-  return rules;
-}
+});
 
 /** Rules of size, after whose violations no others are looked for. */
 const sizeRules: ReadonlySet<string> = new Set(["repeated.max_items", "map.max_pairs", "string.max_len"]);

@@ -11,6 +11,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { neighbourhood } from "../../base/network.ts";
+import { rememberedBy } from "../../base/remembered.ts";
 import { localSums } from "../../base/sums.ts";
 import { bodyTooLarge } from "../../http/body.ts";
 import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../http/deadline.ts";
@@ -352,13 +353,10 @@ export function streamLimiter(limits: StreamLimits, addressOf: (inbound: Inbound
   };
 }
 
-const numbers = new WeakMap<object, number>();
 let connections = 0;
+const numberOf = rememberedBy((_connection: object) => ++connections);
 
 function connectionNumber({ raw }: FastifyRequest): number {
   const { stream, socket } = raw as { stream?: { session?: object } } & typeof raw;
-  const connection = stream?.session ?? socket;
-  const number = numbers.get(connection) ?? ++connections;
-  numbers.set(connection, number);
-  return number;
+  return numberOf(stream?.session ?? socket);
 }

@@ -1,6 +1,7 @@
 /** Pages beside the routes of the contract: document, explorer and landing page. No credentials. */
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { rememberedBy } from "../../base/remembered.ts";
 import { headerValues } from "../../http/inbound-request.ts";
 import { answerHeaders } from "../calls/call.ts";
 import { addRoute } from "../calls/exchange.ts";
@@ -64,7 +65,7 @@ async function answer(page: Page, service: string, request: FastifyRequest, repl
 function send(request: FastifyRequest, reply: FastifyReply, { type, body, headers }: Content): void {
   const { raw } = reply;
   if (raw.destroyed || raw.headersSent) return;
-  const etag = entityTag(body);
+  const etag = typeof body === "string" ? entityTag(body) : fixedTag(body);
   const common = { ...answerHeaders(request.call), ...guards, ...headers, etag };
   // RFC 9110 §13.1.2: the comparison is weak, and the header may be a list or `*`.
   const known = headerValues(request.raw.rawHeaders, "if-none-match").join(",");
@@ -77,19 +78,9 @@ function send(request: FastifyRequest, reply: FastifyReply, { type, body, header
   raw.end(request.call.inbound.method === "HEAD" ? undefined : body);
 }
 
-/** Tags of fixed bodies, which are large, are computed once. */
-const tags = new WeakMap<Buffer, string>();
-
 function entityTag(body: string | Buffer): string {
-  if (typeof body === "string") return hash(body);
-  let tag = tags.get(body);
-  if (tag === undefined) {
-    tag = hash(body);
-    tags.set(body, tag);
-  }
-  return tag;
-}
-
-function hash(body: string | Buffer): string {
   return `"${createHash("sha256").update(body).digest("base64url")}"`;
 }
+
+/** Fixed bodies are large: their tags are computed once. */
+const fixedTag = rememberedBy((body: Buffer) => entityTag(body));

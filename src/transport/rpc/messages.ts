@@ -16,6 +16,7 @@ import {
 import { AuthModeSchema } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { Obligation as ObligationMessage } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import type { Caller } from "../../base/caller.ts";
+import { rememberedBy } from "../../base/remembered.ts";
 import {
   artifactKinds,
   artifactProfiles,
@@ -59,18 +60,11 @@ export function obligationMessages(obligations: DecisionMembers["obligations"]):
   }));
 }
 
-const messages = new WeakMap<readonly PlatformDomain[], PlatformDomainMessage[]>();
-
 /** Built once for each list: consecutive answers carry the same one. */
-export function platformDomainMessages(domains: readonly PlatformDomain[]): PlatformDomainMessage[] {
-  let made = messages.get(domains);
-  if (made === undefined) {
-    const $typeName = "platform.sdk.v1.PlatformDomain";
-    made = domains.map(({ domain, configured, reason }) => ({ $typeName, domain, configured, reason }));
-    messages.set(domains, made);
-  }
-  return made;
-}
+export const platformDomainMessages = rememberedBy((domains: readonly PlatformDomain[]): PlatformDomainMessage[] => {
+  const $typeName = "platform.sdk.v1.PlatformDomain";
+  return domains.map(({ domain, configured, reason }) => ({ $typeName, domain, configured, reason }));
+});
 
 type Receipt = DecisionMembers["receipt"];
 

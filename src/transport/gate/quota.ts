@@ -24,19 +24,20 @@ export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: stri
       records: isRecorded ? 1 : 0,
       artifact_bytes: isArtifact ? Math.max(1, announcedBytes(call.inbound)) : 0,
     };
-    const note = (hold: QuotaHold | undefined) => {
-      if (hold === undefined) return;
-      call.quotas = hold;
-      call.announced = quotaHeaders(hold.states);
-      if (hold.refusal !== undefined) throw hold.refusal;
-    };
     const taken = quotas.take({ tenantId, amounts, isStoreless: !isRecorded, signal });
-    if (!(taken instanceof Promise)) return note(taken);
-    const noted = taken.then(note);
+    if (!(taken instanceof Promise)) return note(call, "quotas", taken);
+    const noted = taken.then((hold) => note(call, "quotas", hold));
     // If the call ends first, nothing is taken for it.
     noted.catch(() => {});
     return withinDeadline(() => noted, signal);
   };
+}
+
+function note(call: Call, name: "quotas" | "itemQuotas", hold: QuotaHold | undefined): void {
+  if (hold === undefined) return;
+  call[name] = hold;
+  call.announced = quotaHeaders(hold.states);
+  if (hold.refusal !== undefined) throw hold.refusal;
 }
 
 /**
@@ -52,11 +53,7 @@ export async function takeForItems(
 ): Promise<void> {
   const { items } = call;
   if (items === undefined || items.count < 2) return;
-  const hold = await takeMany(quotas, items.count - 1, isRecorded, call, signal);
-  if (hold === undefined) return;
-  call.itemQuotas = hold;
-  call.announced = quotaHeaders(hold.states);
-  if (hold.refusal !== undefined) throw hold.refusal;
+  note(call, "itemQuotas", await takeMany(quotas, items.count - 1, isRecorded, call, signal));
 }
 
 /** Called once with the number of items that were recorded, and of those that were asked for; default: all. */

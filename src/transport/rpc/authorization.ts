@@ -7,10 +7,8 @@ import type {
   EvaluateManyRequest,
   EvaluateResponse,
   Evaluation,
-  Page,
   PageRequest,
   Resource,
-  SearchContext,
   SearchDecision,
   SearchedEntity,
   Subject,
@@ -211,12 +209,14 @@ function createSearches(
     return {
       found,
       answer: {
-        context: searchContext(
-          answers.map((decided, i) =>
+        context: {
+          decisions: answers.map((decided, i) =>
             decisionMessage(decided, context, { [searched === "action" ? "name" : "id"]: named[i] }),
           ),
-        ),
-        ...(asked !== undefined && { page: pageMessage(page.tokenAt(page.from + answers.length), found.length) }),
+        },
+        ...(asked !== undefined && {
+          page: { nextToken: page.tokenAt(page.from + answers.length), count: BigInt(found.length) },
+        }),
       },
     };
   };
@@ -265,10 +265,6 @@ function stopAt(limit: number): StopRule {
   return (isAllowed) => isAllowed && ++found >= limit;
 }
 
-function searchContext(decisions: SearchDecision[]): SearchContext {
-  return { $typeName: "platform.authzen.v1.SearchContext", decisions };
-}
-
 function decisionMessage(
   { decisionId, allow, receipt }: Decided,
   context: HandlerContext,
@@ -283,8 +279,4 @@ function decisionMessage(
     ...about,
     receipt: isAskedFor ? receiptMessage(context, receipt) : undefined,
   };
-}
-
-function pageMessage(nextToken: string, count: number): Page {
-  return { $typeName: "platform.authzen.v1.Page", nextToken, count: BigInt(count) };
 }

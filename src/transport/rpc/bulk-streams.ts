@@ -1,6 +1,5 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import type { EventItem, RegistrationItem } from "../../../gen/platform/bulk/v1/records_pb.ts";
 import {
   type BulkStreamService,
   StreamEventsRequestSchema,
@@ -11,14 +10,12 @@ import { expiryOf } from "../../base/caller.ts";
 import type { Clock } from "../../base/clock.ts";
 import { invalidRequests, overloaded, ServiceError } from "../../base/errors.ts";
 import { handleAll } from "../../domain/bulk.ts";
-import type { RecordingLedger } from "../../domain/deployment.ts";
-import type { CallIdentity } from "../../domain/record.ts";
 import { callerOf, callOf } from "../calls/call.ts";
 import type { Inlet } from "../calls/inlet.ts";
 import { type Rules, rulesOf } from "../codec/rules.ts";
 import { itemMembers, pause, shownBy, type TakeItems } from "./bulk.ts";
 import { identityOf, receiptDetailOf } from "./messages.ts";
-import { type BulkRecordDependencies, eventMembers, recordEvent, register, registrationMembers } from "./records.ts";
+import { type BulkRecordDependencies, events, type RecordKind, registrations } from "./records.ts";
 
 export interface BulkStreamOptions {
   readonly clock: Clock;
@@ -41,27 +38,10 @@ export function createBulkStreamService(
   options: BulkStreamOptions,
 ): ServiceImpl<typeof BulkStreamService> {
   return {
-    streamEvents: (requests, context) =>
-      acknowledged(requests, context, dependencies.ledger, options, {
-        rules: eventRules,
-        handle: (item: EventItem, identity, own) => recordEvent({ ...dependencies, ledger: own }, identity, item),
-        membersOf: eventMembers,
-      }),
+    streamEvents: (requests, context) => acknowledged(requests, context, dependencies, options, eventRules, events),
     streamRegistrations: (requests, context) =>
-      acknowledged(requests, context, dependencies.ledger, options, {
-        rules: registrationRules,
-        handle: (item: RegistrationItem, identity, own) =>
-          register({ ...dependencies, ledger: own }, identity, item, context.signal),
-        membersOf: registrationMembers,
-      }),
+      acknowledged(requests, context, dependencies, options, registrationRules, registrations),
   };
-}
-
-/** How one kind of item is handled and answered. */
-interface StreamKind<Item, Answer, Members> {
-  readonly rules: Rules;
-  readonly handle: (item: Item, identity: CallIdentity, own: RecordingLedger) => Promise<Answer>;
-  readonly membersOf: (context: HandlerContext, answer: Answer) => Members;
 }
 
 /** Yields the answers to items in batches, each once all of it is durable or refused. Throws if the stream must end. */
@@ -73,9 +53,10 @@ async function* acknowledged<
 >(
   requests: AsyncIterable<Request>,
   context: HandlerContext,
-  ledger: BulkRecordDependencies["ledger"],
+  dependencies: BulkRecordDependencies,
   options: BulkStreamOptions,
-  { rules, handle, membersOf }: StreamKind<Item, Answer, Members>,
+  rules: Rules,
+  { record, membersOf }: RecordKind<Item, Answer, Members>,
 ) {
   const call = callOf(context);
   const { signal } = context;
@@ -102,10 +83,10 @@ async function* acknowledged<
     await stillAllowed();
     const settle = await options.takeItems(call, batch.length, signal);
     await call.ticket?.resume();
-    const results = await handleAll(ledger, identityOf(context), {
+    const results = await handleAll(dependencies.ledger, identityOf(context), {
       count: batch.length,
-      handle: async (index, identity, own) =>
-        handle(itemOf<Item, Request>(batch[index] as Request, rules), identity, own),
+      handle: async (index, identity, ledger) =>
+        record({ ...dependencies, ledger }, identity, itemOf<Item>(batch[index] as Request, rules), signal),
       shown: shownBy[receiptDetailOf(call)],
       pause: (until) => pause(call, until),
     });
@@ -125,7 +106,7 @@ async function* acknowledged<
 }
 
 /** Throws `invalid_request`, which names members by their paths in the item. */
-function itemOf<Item, Request extends Numbered<Item>>(request: Request, rules: Rules): Item {
+function itemOf<Item>(request: Numbered<Item>, rules: Rules): Item {
   const violations = rules(request);
   if (violations.length > 0)
     throw invalidRequests(

@@ -4,8 +4,8 @@ import type { HandlerContext } from "@connectrpc/connect";
 import {
   type ItemError,
   ItemOutcome,
-  type RangeLeaf as RangeLeafMessage,
-  type RangeReceipt as RangeReceiptMessage,
+  type RangeLeaf,
+  type RangeReceipt,
 } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import { requireScopes } from "../../auth/authenticator.ts";
 import { presentedScheme } from "../../auth/challenge.ts";
@@ -28,29 +28,6 @@ type HandleItem<Answer> = (
   ledger: RecordingLedger,
   index: number,
 ) => Promise<Answer>;
-
-/** Handles the items of a call. Resolves and rejects as `handleAll`. */
-async function handleItems<Answer>(
-  context: HandlerContext,
-  ledger: BulkLedger,
-  handle: HandleItem<Answer>,
-  stopsAfter?: BulkCall<Answer>["stopsAfter"],
-): Promise<readonly ItemResult<Answer>[]> {
-  const call = callOf(context);
-  const { items } = call;
-  if (items === undefined) throw new ServiceError("internal", "bulk handler invoked without items");
-  // Counts all items until the outcome is known.
-  call.recordedItems = items.count;
-  const results = await handleAll<Answer>(ledger, identityOf(context), {
-    count: items.count,
-    handle: async (index, identity, own) => handle(items.read(index), identity, own, index),
-    ...(stopsAfter !== undefined && { stopsAfter }),
-    shown: shownBy[receiptDetailOf(call)],
-    pause: (until) => pause(call, until),
-  });
-  call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;
-  return results;
-}
 
 /** What the ledger must return for each detail of receipts. */
 export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknown>["shown"]>>> = {
@@ -97,14 +74,29 @@ interface BulkDependencies extends Pick<DecisionDependencies, "live"> {
   readonly ledger: BulkLedger & ProvingLedger;
 }
 
-/** Answers a bulk call: handles its items, and proves their records if the caller asked for one receipt for all. */
+/**
+ * Answers a bulk call: handles its items, and proves their records if the caller asked for one receipt for all. Rejects as
+ * `handleAll`.
+ */
 export async function answerBulk<Answer, Members extends { readonly warnings: string[] }>(
   service: string,
   { live, ledger }: BulkDependencies,
   context: HandlerContext,
   { handle, receiptOf, membersOf, stopsAfter }: BulkKind<Answer, Members>,
 ) {
-  const results = await handleItems(context, ledger, handle, stopsAfter);
+  const call = callOf(context);
+  const { items: asked } = call;
+  if (asked === undefined) throw new ServiceError("internal", "bulk handler invoked without items");
+  // Counts all items until the outcome is known.
+  call.recordedItems = asked.count;
+  const results = await handleAll<Answer>(ledger, identityOf(context), {
+    count: asked.count,
+    handle: async (index, identity, own) => handle(asked.read(index), identity, own, index),
+    ...(stopsAfter !== undefined && { stopsAfter }),
+    shown: shownBy[receiptDetailOf(call)],
+    pause: (until) => pause(call, until),
+  });
+  call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;
   const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
   const items = await inTurns(results, (result, i) => ({
     ...itemMembers(result, (answer) => membersOf(context, answer)),
@@ -151,19 +143,16 @@ function itemError({ code, reason, message, details }: ServiceError): ItemError 
 
 type Receipt = DecisionMembers["receipt"];
 
-interface RangeMembers {
-  /** Leaf of each item's record, in order; undefined if it has none. */
-  readonly leaves: readonly (RangeLeafMessage | undefined)[];
-  readonly receipt: RangeReceiptMessage | undefined;
-}
-
-/** Proves the records of the results. All is undefined if the caller did not ask for a range receipt. */
+/**
+ * Proves the records of the results: the leaf of each in order, undefined if it has no record. All is undefined if the
+ * caller did not ask for a range receipt.
+ */
 async function rangeMembers<Answer>(
   context: HandlerContext,
   ledger: ProvingLedger,
   results: readonly ItemResult<Answer>[],
   receiptOf: (answer: Answer) => Receipt,
-): Promise<RangeMembers> {
+): Promise<{ leaves: readonly (RangeLeaf | undefined)[]; receipt: RangeReceipt | undefined }> {
   if (callOf(context).receiptDetail !== "range") return { leaves: [], receipt: undefined };
   const receipts = results.map((result) => (result && "answer" in result ? receiptOf(result.answer) : undefined));
   const proof = await proveRange(
@@ -180,7 +169,7 @@ async function rangeMembers<Answer>(
   };
 }
 
-function leafMessage({ recordId, leafIndex, leafHash, opening }: Receipt): RangeLeafMessage {
+function leafMessage({ recordId, leafIndex, leafHash, opening }: Receipt): RangeLeaf {
   if (opening === undefined) throw new ServiceError("internal", "a receipt without its opening");
   return { $typeName: "platform.bulk.v1.RangeLeaf", recordId, leafIndex: BigInt(leafIndex), leafHash, opening };
 }

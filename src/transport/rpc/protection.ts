@@ -39,6 +39,111 @@ import {
   receiptMessage,
 } from "./messages.ts";
 
+/** How the questions of one method are decided and answered, one by one and in bulk. */
+interface Kind<Request, Answer, Summary, Members> {
+  readonly decide: (dependencies: DecisionDependencies, identity: CallIdentity, message: Request) => Promise<Answer>;
+  /** Members of a single answer only. */
+  readonly summaryOf: (answer: Answer) => Summary;
+  readonly membersOf: (context: HandlerContext, answer: Answer) => Members;
+}
+
+const plans = {
+  decide: (dependencies: DecisionDependencies, identity: CallIdentity, message: PlanProtectionRequest) => {
+    const request = toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(PlanProtectionRequestSchema, message);
+    return planProtection(dependencies, identity, request);
+  },
+  summaryOf: ({ requestSummary: summary }: ProtectionPlan) => ({
+    requestSummary: {
+      ...forMessage(summary),
+      operation: protectionOperation[summary.operation],
+      contentSizeBytes: sizeOf(summary),
+      preferredArtifactProfile: artifactProfile[summary.preferredArtifactProfile],
+      $typeName: "platform.sdk.v1.ProtectionSummary" as const,
+    },
+    $typeName: "platform.sdk.v1.PlanProtectionResponse" as const,
+  }),
+  membersOf(context: HandlerContext, answer: ProtectionPlan) {
+    const { decision, execution, warnings } = forMessage(answer);
+    return {
+      decision: { ...decision, ...proofOf(context, decision), $typeName: "platform.sdk.v1.ProtectionDecision" },
+      execution: {
+        ...execution,
+        artifactProfile: artifactProfile[execution.artifactProfile],
+        keyTransport: keyTransportMessage(execution.keyTransport),
+        $typeName: "platform.sdk.v1.ProtectionExecution",
+      },
+      warnings,
+    } as const;
+  },
+};
+
+const resolutions = {
+  decide: (dependencies: DecisionDependencies, identity: CallIdentity, message: ResolvePolicyRequest) => {
+    const request = toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(ResolvePolicyRequestSchema, message);
+    return resolvePolicy(dependencies, identity, request);
+  },
+  summaryOf: ({ requestSummary: summary }: PolicyResolution) => ({
+    requestSummary: {
+      ...forMessage(summary),
+      operation: protectionOperation[summary.operation],
+      contentSizeBytes: sizeOf(summary),
+      $typeName: "platform.sdk.v1.PolicySummary" as const,
+    },
+    $typeName: "platform.sdk.v1.ResolvePolicyResponse" as const,
+  }),
+  membersOf(context: HandlerContext, answer: PolicyResolution) {
+    const { decision, handling, warnings } = forMessage(answer);
+    return {
+      decision: { ...decision, ...proofOf(context, decision), $typeName: "platform.sdk.v1.PolicyDecision" },
+      handling: { ...handling, $typeName: "platform.sdk.v1.PolicyHandling" },
+      warnings,
+    } as const;
+  },
+};
+
+const keyAccesses = {
+  decide: (dependencies: DecisionDependencies, identity: CallIdentity, message: PlanKeyAccessRequest) => {
+    const request = toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(PlanKeyAccessRequestSchema, message);
+    return planKeyAccess(dependencies, identity, request);
+  },
+  summaryOf: ({ requestSummary: summary }: KeyAccessPlan) => ({
+    requestSummary: {
+      ...forMessage(summary),
+      operation: keyAccessOperation[summary.operation],
+      artifactProfile: artifactProfile[summary.artifactProfile],
+      $typeName: "platform.sdk.v1.KeyAccessSummary" as const,
+    },
+    $typeName: "platform.sdk.v1.PlanKeyAccessResponse" as const,
+  }),
+  membersOf(context: HandlerContext, answer: KeyAccessPlan) {
+    const { decision, execution, warnings } = forMessage(answer);
+    return {
+      decision: {
+        ...decision,
+        ...proofOf(context, decision),
+        operation: keyAccessOperation[decision.operation],
+        $typeName: "platform.sdk.v1.KeyAccessDecision",
+      },
+      execution: {
+        ...execution,
+        artifactProfile: artifactProfile[execution.artifactProfile],
+        keyTransport: keyTransportMessage(execution.keyTransport),
+        $typeName: "platform.sdk.v1.KeyAccessExecution",
+      },
+      warnings,
+    } as const;
+  },
+};
+
+/** Members of every decision that are not as in the domain. */
+function proofOf(context: HandlerContext, { obligations, receipt }: DecisionMembers) {
+  return { obligations: obligationMessages(obligations), receipt: receiptMessage(context, receipt) };
+}
+
+function sizeOf({ contentSizeBytes }: { readonly contentSizeBytes: number | undefined }): bigint | undefined {
+  return contentSizeBytes === undefined ? undefined : BigInt(contentSizeBytes);
+}
+
 /**
  * The protection service over its domain. `service` is the name in every answer. Answers are built as complete
  * messages, each part with the name of its type, so that nothing is completed or copied: most calls are to this
@@ -48,80 +153,23 @@ export function createProtectionService(
   service: string,
   dependencies: DecisionDependencies,
 ): ServiceImpl<typeof ProtectionService> {
-  /** Decides, and adds what the answers of all three methods have. */
-  const answer = async <Answer extends { readonly platformDomains: readonly PlatformDomain[] }, Members>(
-    context: HandlerContext,
-    decide: (identity: CallIdentity) => Promise<Answer>,
-    membersOf: (context: HandlerContext, answer: Answer) => Members,
-  ) => {
-    const identity = identityOf(context);
-    const answer = await decide(identity);
-    return {
-      ...envelope(service, identity.caller),
-      ...membersOf(context, answer),
-      platformDomains: platformDomainMessages(answer.platformDomains),
+  const single =
+    <Request, Answer extends { readonly platformDomains: readonly PlatformDomain[] }, Summary, Members>({
+      decide,
+      summaryOf,
+      membersOf,
+    }: Kind<Request, Answer, Summary, Members>) =>
+    async (message: Request, context: HandlerContext) => {
+      const identity = identityOf(context);
+      const answer = await decide(dependencies, identity, message);
+      return {
+        ...envelope(service, identity.caller),
+        ...summaryOf(answer),
+        ...membersOf(context, answer),
+        platformDomains: platformDomainMessages(answer.platformDomains),
+      };
     };
-  };
-  return {
-    planProtection: (message, context) =>
-      answer(
-        context,
-        (identity) => planProtection(dependencies, identity, planRequest(message)),
-        (context, answer) => ({
-          requestSummary: {
-            ...forMessage(answer.requestSummary),
-            operation: protectionOperation[answer.requestSummary.operation],
-            contentSizeBytes: sizeOf(answer.requestSummary),
-            preferredArtifactProfile: artifactProfile[answer.requestSummary.preferredArtifactProfile],
-            $typeName: "platform.sdk.v1.ProtectionSummary" as const,
-          },
-          ...planMembers(context, answer),
-          $typeName: "platform.sdk.v1.PlanProtectionResponse" as const,
-        }),
-      ),
-    resolvePolicy: (message, context) =>
-      answer(
-        context,
-        (identity) => resolvePolicy(dependencies, identity, resolutionRequest(message)),
-        (context, answer) => ({
-          requestSummary: {
-            ...forMessage(answer.requestSummary),
-            operation: protectionOperation[answer.requestSummary.operation],
-            contentSizeBytes: sizeOf(answer.requestSummary),
-            $typeName: "platform.sdk.v1.PolicySummary" as const,
-          },
-          ...resolutionMembers(context, answer),
-          $typeName: "platform.sdk.v1.ResolvePolicyResponse" as const,
-        }),
-      ),
-    planKeyAccess: (message, context) =>
-      answer(
-        context,
-        (identity) => planKeyAccess(dependencies, identity, keyAccessRequest(message)),
-        (context, answer) => ({
-          requestSummary: {
-            ...forMessage(answer.requestSummary),
-            operation: keyAccessOperation[answer.requestSummary.operation],
-            artifactProfile: artifactProfile[answer.requestSummary.artifactProfile],
-            $typeName: "platform.sdk.v1.KeyAccessSummary" as const,
-          },
-          ...keyAccessMembers(context, answer),
-          $typeName: "platform.sdk.v1.PlanKeyAccessResponse" as const,
-        }),
-      ),
-  };
-}
-
-function planRequest(message: PlanProtectionRequest): ProtectionPlanRequest {
-  return toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(PlanProtectionRequestSchema, message);
-}
-
-function resolutionRequest(message: ResolvePolicyRequest): PolicyResolveRequest {
-  return toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(ResolvePolicyRequestSchema, message);
-}
-
-function keyAccessRequest(message: PlanKeyAccessRequest): KeyAccessRequest {
-  return toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(PlanKeyAccessRequestSchema, message);
+  return { planProtection: single(plans), resolvePolicy: single(resolutions), planKeyAccess: single(keyAccesses) };
 }
 
 /** Decisions are made as on their single routes. */
@@ -132,99 +180,29 @@ export function createBulkDecisionService(
   service: string,
   dependencies: BulkDecisionDependencies,
 ): ServiceImpl<typeof BulkDecisionService> {
-  return {
-    planProtections: (request, context) =>
-      answerBulk(service, dependencies, context, {
-        handle: (item, identity, ledger) =>
-          planProtection({ ...dependencies, ledger }, identity, planRequest(item as PlanProtectionRequest)),
-        ...decisions(request),
-        membersOf: planMembers,
-      }),
-    resolvePolicies: (request, context) =>
-      answerBulk(service, dependencies, context, {
-        handle: (item, identity, ledger) =>
-          resolvePolicy({ ...dependencies, ledger }, identity, resolutionRequest(item as ResolvePolicyRequest)),
-        ...decisions(request),
-        membersOf: resolutionMembers,
-      }),
-    planKeyAccesses: (request, context) =>
-      answerBulk(service, dependencies, context, {
-        handle: (item, identity, ledger) =>
-          planKeyAccess({ ...dependencies, ledger }, identity, keyAccessRequest(item as PlanKeyAccessRequest)),
-        ...decisions(request),
-        membersOf: keyAccessMembers,
-      }),
-  };
+  const bulk =
+    <Request, Answer extends { readonly decision: DecisionMembers }, Members extends { readonly warnings: string[] }>({
+      decide,
+      membersOf,
+    }: Kind<Request, Answer, unknown, Members>) =>
+    (asked: StopsAsked, context: HandlerContext) => {
+      const stopsAfter = stopRule(asked);
+      return answerBulk(service, dependencies, context, {
+        handle: (item, identity, ledger) => decide({ ...dependencies, ledger }, identity, item as Request),
+        receiptOf: ({ decision }: Answer) => decision.receipt,
+        membersOf,
+        stopsAfter,
+      });
+    };
+  return { planProtections: bulk(plans), resolvePolicies: bulk(resolutions), planKeyAccesses: bulk(keyAccesses) };
 }
 
-function decisions(request: { stopOnFirstDeny: boolean; stopOnFirstAllow: boolean }) {
-  return { receiptOf, stopsAfter: stopRule(request) };
+interface StopsAsked {
+  readonly stopOnFirstDeny: boolean;
+  readonly stopOnFirstAllow: boolean;
 }
 
-function receiptOf({ decision }: { readonly decision: DecisionMembers }) {
-  return decision.receipt;
-}
-
-function stopRule(asked: { stopOnFirstDeny: boolean; stopOnFirstAllow: boolean }): StopRule | undefined {
-  const { stopOnFirstDeny, stopOnFirstAllow } = asked;
+function stopRule({ stopOnFirstDeny, stopOnFirstAllow }: StopsAsked): StopRule | undefined {
   if (!stopOnFirstDeny && !stopOnFirstAllow) return undefined;
   return (isAllowed) => (isAllowed ? stopOnFirstAllow : stopOnFirstDeny);
-}
-
-/** The members of the answer that describe the plan, for single and bulk calls. */
-function planMembers(context: HandlerContext, answer: ProtectionPlan) {
-  const { decision, execution, warnings } = forMessage(answer);
-  return {
-    decision: {
-      ...decision,
-      obligations: obligationMessages(decision.obligations),
-      receipt: receiptMessage(context, decision.receipt),
-      $typeName: "platform.sdk.v1.ProtectionDecision",
-    },
-    execution: {
-      ...execution,
-      artifactProfile: artifactProfile[execution.artifactProfile],
-      keyTransport: keyTransportMessage(execution.keyTransport),
-      $typeName: "platform.sdk.v1.ProtectionExecution",
-    },
-    warnings,
-  } as const;
-}
-
-function resolutionMembers(context: HandlerContext, answer: PolicyResolution) {
-  const { decision, handling, warnings } = forMessage(answer);
-  return {
-    decision: {
-      ...decision,
-      obligations: obligationMessages(decision.obligations),
-      receipt: receiptMessage(context, decision.receipt),
-      $typeName: "platform.sdk.v1.PolicyDecision",
-    },
-    handling: { ...handling, $typeName: "platform.sdk.v1.PolicyHandling" },
-    warnings,
-  } as const;
-}
-
-function keyAccessMembers(context: HandlerContext, answer: KeyAccessPlan) {
-  const { decision, execution, warnings } = forMessage(answer);
-  return {
-    decision: {
-      ...decision,
-      operation: keyAccessOperation[decision.operation],
-      obligations: obligationMessages(decision.obligations),
-      receipt: receiptMessage(context, decision.receipt),
-      $typeName: "platform.sdk.v1.KeyAccessDecision",
-    },
-    execution: {
-      ...execution,
-      artifactProfile: artifactProfile[execution.artifactProfile],
-      keyTransport: keyTransportMessage(execution.keyTransport),
-      $typeName: "platform.sdk.v1.KeyAccessExecution",
-    },
-    warnings,
-  } as const;
-}
-
-function sizeOf({ contentSizeBytes }: { readonly contentSizeBytes: number | undefined }): bigint | undefined {
-  return contentSizeBytes === undefined ? undefined : BigInt(contentSizeBytes);
 }

@@ -12,7 +12,7 @@ import {
   type RegistrationService,
 } from "../../../gen/platform/sdk/v1/registration_pb.ts";
 import { ServiceError } from "../../base/errors.ts";
-import type { ProvingLedger } from "../../domain/answer.ts";
+import type { DecisionMembers, ProvingLedger } from "../../domain/answer.ts";
 import type { BulkLedger } from "../../domain/bulk.ts";
 import type { DomainDependencies, RecordingLedger } from "../../domain/deployment.ts";
 import { type EvidenceAnswer, recordEvidence } from "../../domain/evidence.ts";
@@ -103,80 +103,78 @@ export function createBulkRecordService(
   service: string,
   dependencies: BulkRecordDependencies,
 ): ServiceImpl<typeof BulkRecordService> {
-  return {
-    async recordEvents(_request, context) {
-      const keys = new Keys();
+  const bulk =
+    <Item extends { readonly idempotencyKey: string }, Answer, Members extends { readonly warnings: string[] }>({
+      record,
+      receiptOf,
+      membersOf,
+    }: RecordKind<Item, Answer, Members>) =>
+    async (_request: unknown, context: HandlerContext) => {
+      /** Of the items that were read; their answers repeat them. */
+      const keys: string[] = [];
       const { items, ...answer } = await answerBulk(service, dependencies, context, {
-        handle: (item, identity, ledger, index) =>
-          recordEvent({ ...dependencies, ledger }, identity, keys.note(index, item as EventItem)),
-        receiptOf: ({ ingestion }) => ingestion.receipt,
-        membersOf: eventMembers,
+        handle(read, identity, ledger, index) {
+          const item = read as unknown as Item;
+          keys[index] = item.idempotencyKey;
+          return record({ ...dependencies, ledger }, identity, item, context.signal);
+        },
+        receiptOf,
+        membersOf,
       });
-      return { ...answer, items: keys.on(items) };
-    },
-    async registerArtifacts(_request, context) {
-      const keys = new Keys();
-      const { items, ...answer } = await answerBulk(service, dependencies, context, {
-        handle: (item, identity, ledger, index) =>
-          register({ ...dependencies, ledger }, identity, keys.note(index, item as RegistrationItem), context.signal),
-        receiptOf: ({ registration }) => registration.receipt,
-        membersOf: registrationMembers,
-      });
-      return { ...answer, items: keys.on(items) };
-    },
-  };
-}
-
-/** Idempotency keys of the items that were read, which their answers repeat. */
-class Keys {
-  readonly #keys: string[] = [];
-
-  note<Item extends { readonly idempotencyKey: string }>(index: number, item: Item): Item {
-    this.#keys[index] = item.idempotencyKey;
-    return item;
-  }
-
-  on<Item>(items: readonly Item[]): (Item & { readonly idempotencyKey: string })[] {
-    return items.map((item, i) => ({ ...item, idempotencyKey: this.#keys[i] ?? "" }));
-  }
+      return { ...answer, items: items.map((item, i) => ({ ...item, idempotencyKey: keys[i] ?? "" })) };
+    };
+  return { recordEvents: bulk(events), registerArtifacts: bulk(registrations) };
 }
 
 type ItemDependencies = Omit<RegistrationDependencies, "ledger"> & { readonly ledger: RecordingLedger };
 
-/** Records one event as its single route does, under its idempotency key. Violations name paths in the item. */
-export async function recordEvent(
-  dependencies: ItemDependencies,
-  identity: CallIdentity,
-  { idempotencyKey, event }: EventItem,
-): Promise<EvidenceAnswer> {
-  if (event === undefined) throw notThere("event");
-  return within("event", () => recordEvidence(dependencies, { ...identity, idempotencyKey }, evidenceRequest(event)));
+/** How one kind of item is recorded and answered, in bulk calls and streams. */
+export interface RecordKind<Item, Answer, Members> {
+  /** Records an item as its single route does, under its idempotency key. Violations name paths in the item. */
+  readonly record: (
+    dependencies: ItemDependencies,
+    identity: CallIdentity,
+    item: Item,
+    signal: AbortSignal,
+  ) => Promise<Answer>;
+  readonly receiptOf: (answer: Answer) => DecisionMembers["receipt"];
+  readonly membersOf: (context: HandlerContext, answer: Answer) => Members;
 }
 
-export async function register(
-  dependencies: ItemDependencies,
-  identity: CallIdentity,
-  { idempotencyKey, registration }: RegistrationItem,
-  signal: AbortSignal,
-): Promise<RegistrationAnswer> {
-  if (registration === undefined) throw notThere("registration");
-  const { artifactObjectB64: object } = registration;
-  return within("registration", () =>
-    registerArtifact(dependencies, { ...identity, idempotencyKey }, registrationRequest(registration), object, signal),
-  );
-}
+export const events = {
+  async record(dependencies: ItemDependencies, identity: CallIdentity, { idempotencyKey, event }: EventItem) {
+    if (event === undefined) throw notThere("event");
+    return within("event", () => recordEvidence(dependencies, { ...identity, idempotencyKey }, evidenceRequest(event)));
+  },
+  receiptOf: ({ ingestion }: EvidenceAnswer) => ingestion.receipt,
+  membersOf(context: HandlerContext, answer: EvidenceAnswer) {
+    const { ingestion, warnings } = forMessage(answer);
+    const $typeName = "platform.sdk.v1.Ingestion";
+    return { ingestion: { ...withReceipt(context, ingestion), $typeName }, warnings } as const;
+  },
+};
 
-export function eventMembers(context: HandlerContext, answer: EvidenceAnswer) {
-  const { ingestion, warnings } = forMessage(answer);
-  const $typeName = "platform.sdk.v1.Ingestion";
-  return { ingestion: { ...withReceipt(context, ingestion), $typeName }, warnings } as const;
-}
-
-export function registrationMembers(context: HandlerContext, answer: RegistrationAnswer) {
-  const { registration, warnings } = forMessage(answer);
-  const $typeName = "platform.sdk.v1.Registration";
-  return { registration: { ...withReceipt(context, registration), $typeName }, warnings } as const;
-}
+export const registrations = {
+  async record(
+    dependencies: ItemDependencies,
+    identity: CallIdentity,
+    { idempotencyKey, registration }: RegistrationItem,
+    signal: AbortSignal,
+  ) {
+    if (registration === undefined) throw notThere("registration");
+    const { artifactObjectB64: object } = registration;
+    const request = registrationRequest(registration);
+    return within("registration", () =>
+      registerArtifact(dependencies, { ...identity, idempotencyKey }, request, object, signal),
+    );
+  },
+  receiptOf: ({ registration }: RegistrationAnswer) => registration.receipt,
+  membersOf(context: HandlerContext, answer: RegistrationAnswer) {
+    const { registration, warnings } = forMessage(answer);
+    const $typeName = "platform.sdk.v1.Registration";
+    return { registration: { ...withReceipt(context, registration), $typeName }, warnings } as const;
+  },
+};
 
 /** Programming error: the rules of the item require the member. */
 function notThere(member: string): ServiceError {

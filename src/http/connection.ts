@@ -16,7 +16,8 @@ export class Connection {
   #socket: Socket | undefined;
   readonly #remoteAddress: string;
   readonly #onDefect: OnDefect;
-  #exchanges = 0;
+  /** Open answers. */
+  exchanges = 0;
 
   constructor(socket: Socket, onDefect: OnDefect) {
     this.#socket = socket;
@@ -55,16 +56,8 @@ export class Connection {
     this.end();
   }
 
-  /** Counts an exchange of the connection until its answer closes. */
-  begin(answer: OpenAnswer): void {
-    this.#exchanges += 1;
-    answer.once("close", () => {
-      this.#exchanges -= 1;
-    });
-  }
-
   get isIdle(): boolean {
-    return this.#exchanges === 0;
+    return this.exchanges === 0;
   }
 
   end(): void {
@@ -82,9 +75,6 @@ export interface ConnectionOptions {
   readonly onRefused?: (remoteAddress: string) => void;
 }
 
-/** Name of the total. No address equals it. */
-const all = "all";
-
 /**
  * Runs all of the server's work in the context of its connection, and limits the number of connections. Call before it
  * listens. At the limit an idle connection makes room for a new one.
@@ -92,12 +82,12 @@ const all = "all";
 export function confineConnections(server: Server, options: ConnectionOptions): void {
   const { onDefect, maxConnections, onRefused, isShared = () => false } = options;
   const counts = localSums();
-  const open = new OpenConnections();
+  const open = new Set<Connection>();
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
   const enter = (address: string | undefined): boolean => {
     if (address !== undefined && !counts.add(address, 1, Math.ceil(maxConnections / 2))) return false;
-    if (counts.add(all, 1, maxConnections) || (open.endIdle() && counts.add(all, 1, maxConnections))) return true;
+    if (open.size < maxConnections || endIdle(open)) return true;
     if (address !== undefined) counts.subtract(address, 1);
     return false;
   };
@@ -109,9 +99,9 @@ export function confineConnections(server: Server, options: ConnectionOptions): 
       return void socket.resetAndDestroy();
     }
     const connection = new Connection(socket, onDefect);
-    const leaveAll = open.add(connection, () => counts.subtract(all, 1));
+    open.add(connection);
     socket.once("close", () => {
-      leaveAll();
+      open.delete(connection);
       if (address !== undefined) counts.subtract(address, 1);
     });
     for (const listener of listeners) connection.run(() => listener.call(server, socket));
@@ -121,34 +111,20 @@ export function confineConnections(server: Server, options: ConnectionOptions): 
 /** Connections examined to find an idle one; bounds the cost of a refusal. */
 const maxLookedAt = 64;
 
-/** Open connections, each with its callback for the end. */
-class OpenConnections {
-  readonly #open = new Map<Connection, () => void>();
-
-  /** Returns the function to call when the connection has closed; it does nothing if `endIdle` ended it before. */
-  add(connection: Connection, onLeft: () => void): () => void {
-    this.#open.set(connection, onLeft);
-    return () => {
-      if (this.#open.delete(connection)) onLeft();
-    };
-  }
-
-  /** Ends the first idle connection among the least recently examined ones, and frees its place at once. */
-  endIdle(): boolean {
-    let lookedAt = 0;
-    for (const [connection, onLeft] of this.#open) {
-      this.#open.delete(connection);
-      if (connection.isIdle) {
-        onLeft();
-        connection.end();
-        return true;
-      }
-      this.#open.set(connection, onLeft);
-      lookedAt += 1;
-      if (lookedAt === maxLookedAt) return false;
+/** Ends the first idle connection among the least recently examined ones. Returns whether there was one. */
+function endIdle(open: Set<Connection>): boolean {
+  let lookedAt = 0;
+  for (const connection of open) {
+    open.delete(connection);
+    if (connection.isIdle) {
+      connection.end();
+      return true;
     }
-    return false;
+    open.add(connection);
+    lookedAt += 1;
+    if (lookedAt === maxLookedAt) return false;
   }
+  return false;
 }
 
 // Bounds answers that their callers do not read: over HTTP/2 behind a window of zero, over HTTP/1.1 behind a full
@@ -216,13 +192,16 @@ export class OpenAnswers {
   }
 
   /**
-   * Tracks an exchange from its start; `cut` ends it if its answer is not read.
+   * Tracks an exchange of the current connection from its start; `cut` ends it if its answer is not read.
    * @param addressOf the caller's address, if it distinguishes slow readers
    */
   add(answer: OpenAnswer, cut: () => void, addressOf?: () => string): void {
     const entry: Entry = { exchange: { answer, cut, addressOf }, waitingSinceMs: undefined };
     this.#open.add(entry);
+    const connection = Connection.current();
+    if (connection !== undefined) connection.exchanges += 1;
     answer.once("close", () => {
+      if (connection !== undefined) connection.exchanges -= 1;
       this.#open.delete(entry);
       entry.exchange = undefined;
     });

@@ -1,7 +1,7 @@
 /** Tracks exchanges on HTTP/1.1 connections, which callers may pipeline. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { Connection, type OpenAnswers } from "./connection.ts";
+import type { OpenAnswers } from "./connection.ts";
 import { canonicalize } from "./inbound-request.ts";
 import { type Http1Handler, invalidVersion, type RawRefusals } from "./raw-answer.ts";
 
@@ -88,7 +88,6 @@ export class Http1Exchanges {
       if (at >= 0) open.splice(at, 1);
     });
     this.#answers.add(response, () => socket.destroy(), addressOf && (() => addressOf(request)));
-    Connection.current()?.begin(response);
     return true;
   }
 

@@ -46,7 +46,6 @@ export function createHttp2(
     stream.on("error", ignore);
     const address = addressOf && (() => addressOf({ rawHeaders, socket: stream.session?.socket }));
     answers.add(stream, () => stream.destroy(), address);
-    Connection.current()?.begin(stream);
   });
   server.on("checkContinue", handler as never);
   server.on("checkExpectation", handler as never);

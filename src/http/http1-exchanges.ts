@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { OpenAnswers } from "./connection.ts";
 import { canonicalize } from "./inbound-request.ts";
-import { type Http1Handler, invalidVersion, type RawRefusals } from "./raw-answer.ts";
+import type { Http1Handler, RawRefusals } from "./raw-answer.ts";
 
 /**
  * Most requests in progress on one connection. Node stops reading while answers are not read, but serves all requests
@@ -48,7 +48,7 @@ export class Http1Exchanges {
       canonicalize(request);
       if (!this.#begin(request, response)) return;
       if (request.httpVersionMajor === 1) handler(request, response);
-      else this.#refuseVersion(invalidVersion(), response);
+      else this.#refuseVersion(response);
     };
   }
 

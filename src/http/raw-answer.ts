@@ -8,27 +8,6 @@ import { newRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 /** How long the caller may take to read an answer that ends its connection, in milliseconds. */
 const bareAnswerTimeoutMs = 2_000;
 
-/**
- * Writes a complete JSON answer and ends the connection. Only closes a connection that is not writable.
- *
- * @param status status code and reason phrase, such as `400 Bad Request`
- * @param headers further ones; neither names nor values may hold a line break
- */
-function endWithAnswer(socket: Duplex, status: string, headers: Readonly<Record<string, string>>, json: string): void {
-  if (!socket.writable) return void socket.destroy();
-  // The caller may neither read nor close.
-  const timer = setTimeout(() => socket.destroy(), bareAnswerTimeoutMs);
-  socket.once("close", () => clearTimeout(timer));
-  const lines = Object.entries({
-    Connection: "close",
-    "Content-Type": "application/json",
-    "Cache-Control": "no-store",
-    ...headers,
-    "Content-Length": Buffer.byteLength(json),
-  }).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${status}\r\n${lines.join("")}\r\n${json}`);
-}
-
 interface RawRefusalsOptions {
   readonly clock: Clock;
   readonly random: RandomFill;
@@ -44,8 +23,8 @@ interface RawRefusalsOptions {
 export interface RawRefusals {
   /** Answers invalid HTTP/1.1 if the connection is still writable, and closes it. */
   readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
-  /** Answers a request of an unsupported HTTP/1 version. */
-  readonly onVersion: (refusal: ServiceError, response: ServerResponse) => void;
+  /** Answers a request of an HTTP version other than 1.0 and 1.1. */
+  readonly onVersion: (response: ServerResponse) => void;
   /** HTTP/1.1 can answer a request for a tunnel only on the connection itself. */
   readonly onTunnel: (socket: Duplex) => void;
 }
@@ -55,18 +34,44 @@ export function rawRefusals({ clock, random, envelopeOf, allow, noTunnel }: RawR
     const requestId = newRequestId(clock, random);
     return [requestId, JSON.stringify(envelopeOf(requestId, refusal))];
   };
+  /**
+   * Writes a complete answer and ends the connection. Only closes a connection that is not writable.
+   *
+   * @param status status code and reason phrase
+   * @param headers further ones; neither names nor values may hold a line break
+   */
   const end = (socket: Duplex, status: string, refusal: ServiceError, headers: Readonly<Record<string, string>>) => {
+    if (!socket.writable) return void socket.destroy();
+    // The caller may neither read nor close.
+    const timer = setTimeout(() => socket.destroy(), bareAnswerTimeoutMs);
+    socket.once("close", () => clearTimeout(timer));
     const [requestId, json] = write(refusal);
-    endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, json);
+    const lines = Object.entries({
+      Connection: "close",
+      "Content-Type": "application/json",
+      "Cache-Control": "no-store",
+      "X-Request-Id": requestId,
+      ...headers,
+      "Content-Length": Buffer.byteLength(json),
+    }).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.end(`HTTP/1.1 ${status}\r\n${lines.join("")}\r\n${json}`);
   };
   return {
     onClientError(error, socket) {
       if (error.code === "ECONNRESET") socket.destroy();
       else end(socket, ...clientRefusal(error.code), {});
     },
-    onVersion(refusal, response) {
-      const [requestId, json] = write(refusal);
-      answerAlone(response, 400, { "x-request-id": requestId }, json);
+    onVersion(response) {
+      const version = invalidRequest("", "http.version", "the version must be HTTP/1.0 or HTTP/1.1");
+      const [requestId, json] = write(version);
+      response.writeHead(400, {
+        connection: "close",
+        "content-type": "application/json",
+        "cache-control": "no-store",
+        "x-request-id": requestId,
+        "content-length": Buffer.byteLength(json),
+      });
+      response.end(json);
     },
     onTunnel(socket) {
       socket.on("error", () => socket.destroy());
@@ -76,28 +81,6 @@ export function rawRefusals({ clock, random, envelopeOf, allow, noTunnel }: RawR
 }
 
 export type Http1Handler = (request: IncomingMessage, response: ServerResponse) => void;
-
-/** Refuses HTTP versions other than 1.0 and 1.1. */
-export function invalidVersion(): ServiceError {
-  return invalidRequest("", "http.version", "the version must be HTTP/1.0 or HTTP/1.1");
-}
-
-/** Writes a complete JSON answer to a request that is otherwise ignored, and ends the connection. */
-function answerAlone(
-  response: ServerResponse,
-  status: number,
-  headers: Readonly<Record<string, string>>,
-  json: string,
-): void {
-  response.writeHead(status, {
-    connection: "close",
-    "content-type": "application/json",
-    "cache-control": "no-store",
-    ...headers,
-    "content-length": Buffer.byteLength(json),
-  });
-  response.end(json);
-}
 
 /** Returns status line and refusal for the code of a `clientError` event. */
 function clientRefusal(code: string | undefined): readonly [status: string, refusal: ServiceError] {
@@ -114,12 +97,8 @@ function clientRefusal(code: string | undefined): readonly [status: string, refu
   }
 }
 
-/** Whether the request has another expectation than `100-continue`; none is defined (RFC 9110 §10.1.1). */
-export function expectsMore(expect: string | undefined): boolean {
-  return expect !== undefined && expect.toLowerCase() !== "100-continue";
-}
-
-/** Refuses such a request, with status 417. */
-export function expectationFailed(): ServiceError {
+/** Refuses another expectation than `100-continue`, with status 417; none is defined (RFC 9110 §10.1.1). */
+export function expectationProblem(expect: string | undefined): ServiceError | undefined {
+  if (expect === undefined || expect.toLowerCase() === "100-continue") return undefined;
   return invalidRequest("", "http.expect", "the expectation must be 100-continue");
 }

@@ -10,7 +10,7 @@ import { continueIfExpected } from "../http/body.ts";
 import type { OnDefect } from "../http/connection.ts";
 import { inboundOf, requestIdOf } from "../http/inbound-request.ts";
 import { createListener, noSchemas } from "../http/listener.ts";
-import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
+import { expectationProblem, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import type { TlsFiles } from "../http/replaceable-tls.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { describeCause, type Logger } from "../telemetry/logger.ts";
@@ -73,7 +73,8 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   server.addHook("onRequest", async (request, reply) => {
     reply.header("cache-control", "no-store");
     nameExchange(options, request, reply);
-    if (expectsMore(request.headers.expect)) return refuse(options, request, reply, expectationFailed(), 417);
+    const unmet = expectationProblem(request.headers.expect);
+    if (unmet !== undefined) return refuse(options, request, reply, unmet, 417);
     requireClear(request.raw);
     if (options.loopback && !isLoopbackAuthority(request.headers.host))
       throw new ServiceError("no_route", "nothing is served under this host name: use localhost or a loopback address");

@@ -1,17 +1,17 @@
 /** The gateway's HTTP server: fastify's router for both kinds of connection, with the routes of every protocol. */
 import type { ServerResponse } from "node:http";
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
 import { overloaded, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
 import { Accounts, type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
 import { headerProblem, inboundOf, pathOf } from "../http/inbound-request.ts";
 import { createListener, type Listener, type ListenerOptions, noSchemas } from "../http/listener.ts";
-import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
+import { expectationProblem, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/call.ts";
 import { type AdapterOptions, countCaller, type Gate } from "./calls/exchange.ts";
-import { type ServedMethod, type ServiceBinding, type UnaryMethod, unaryMethods } from "./calls/methods.ts";
+import { type ServedMethod, type ServiceBinding, unaryMethods } from "./calls/methods.ts";
 import {
   isRpcRequest,
   methodNotAllowed,
@@ -56,33 +56,44 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
 export async function createServer(given: ServerOptions): Promise<Listener & { readonly admit: Admit }> {
   const accounts = new Accounts(given);
   const options = { ...given, gate: countCaller(given.gate, accounts) };
+  const paths = pathsOf(options);
+  const refuseRoute = (request: FastifyRequest, reply: FastifyReply) => {
+    const { inbound } = request.call;
+    const allow = inbound.method === "CONNECT" ? tunnelAllow : paths.get(pathOf(inbound.url))?.allow;
+    if (allow === undefined) sendRefusal(options.service, noRoute(isRpcRequest(inbound)), request, reply);
+    else sendRefusal(options.service, methodNotAllowed(allow), request, reply, { headers: { allow } });
+  };
+  /** Fastify handles a path that cannot be read, and a method that it does not know, before any hook runs. */
+  const refuse = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
+    if (request.call === undefined) beginExchange(request, reply, options);
+    if (noRouteCodes.has(error.code)) refuseRoute(request, reply);
+    else sendRefusal(options.service, toRefusal(error), request, reply);
+  };
   const app = Fastify({
     schemaController: noSchemas,
     exposeHeadRoutes: false,
     return503OnClosing: false,
     // The adapters read bodies and know the limit of each method.
     bodyLimit: Number.MAX_SAFE_INTEGER,
-    // Hooks have not run if the path itself cannot be read.
-    frameworkErrors: (error, request, reply) => {
-      beginExchange(request, reply, options);
-      sendRefusal(options.service, toRefusal(error), request, reply);
-    },
+    frameworkErrors: refuse,
   });
   const { methods, pages = [], rpcServices = [], headerPrefix = "x-svc-" } = options;
   const { unauthenticatedServices = [], streamServices = [] } = options;
   const rpcMethods = [...methods, ...rpcServices.flatMap(unaryMethods)];
-  const allowed = allowedMethods(methods, pages, [...unauthenticatedServices, ...streamServices, ...rpcServices]);
-  addCalls(app, options, allowed);
   const stopping = new AbortController();
-  const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
-    refuseRoute(options.service, allowed, request, reply);
-  app.setErrorHandler((error: FastifyError, request, reply) => {
-    // Fastify handles a method that it does not know, which HTTP/2 admits, before any hook runs.
-    if (request.call === undefined) beginExchange(request, reply, options);
-    if (noRouteCodes.has(error.code)) refuseHere(request, reply);
-    else sendRefusal(options.service, toRefusal(error), request, reply);
+  app.decorateRequest("call");
+  app.addHook("onRequest", (request, reply, done) => {
+    beginExchange(request, reply, options);
+    const problem = headerProblem(request.raw.rawHeaders);
+    const unmet = expectationProblem(request.raw.headers.expect);
+    if (problem !== undefined) sendRefusal(options.service, problem, request, reply);
+    else if (unmet !== undefined) sendRefusal(options.service, unmet, request, reply, { status: 417 });
+    // Runs before fastify looks at the content type, which is refused after the route.
+    else if (request.is404) refuseRoute(request, reply);
+    else done();
   });
-  app.setNotFoundHandler(refuseHere);
+  app.setErrorHandler(refuse);
+  app.setNotFoundHandler(refuseRoute);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   registerRest(app, methods, options);
@@ -100,7 +111,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     ...options,
     admission,
     accounts,
-    refusalOf: overloadRefusal(rpcMethods, options),
+    refusalOf: overloadRefusal(paths, options),
     unauthenticatedPaths: unauthenticatedPaths(unauthenticatedServices),
   });
   const listener = createListener({
@@ -130,14 +141,10 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
 }
 
 /** Returns a function that writes and reports the refusal of a call that is not admitted. */
-function overloadRefusal(rpcMethods: readonly UnaryMethod[], options: ServerOptions): AdmitOptions["refusalOf"] {
-  const rpcs = new Map([
-    ...options.methods.map(({ rpc, restPath }) => [restPath, rpc] as const),
-    ...rpcMethods.map(({ rpc, rpcPath }) => [rpcPath, rpc] as const),
-  ]);
+function overloadRefusal(paths: ReadonlyMap<string, ServedPath>, options: ServerOptions): AdmitOptions["refusalOf"] {
   return (inbound, httpVersion) => {
     const call = beginCall(inbound, options);
-    const rpc = rpcs.get(pathOf(inbound.url));
+    const rpc = paths.get(pathOf(inbound.url))?.rpc;
     if (rpc !== undefined) call.rpc = rpc;
     const refusal = overloaded();
     // gRPC allows an answer of trailers only, which is one frame less.
@@ -145,20 +152,6 @@ function overloadRefusal(rpcMethods: readonly UnaryMethod[], options: ServerOpti
     endCall(call, httpVersion, refusal.httpStatus, options);
     return { ...rest, headers: { ...answerHeaders(call), ...headers, ...trailers } };
   };
-}
-
-function addCalls(app: FastifyInstance, options: ServerOptions, allowed: ReadonlyMap<string, string>): void {
-  app.decorateRequest("call");
-  app.addHook("onRequest", (request, reply, done) => {
-    beginExchange(request, reply, options);
-    const problem = headerProblem(request.raw.rawHeaders);
-    if (problem !== undefined) sendRefusal(options.service, problem, request, reply);
-    else if (expectsMore(request.raw.headers.expect))
-      sendRefusal(options.service, expectationFailed(), request, reply, { status: 417 });
-    // Runs before fastify looks at the content type, which is refused after the route.
-    else if (request.is404) refuseRoute(options.service, allowed, request, reply);
-    else done();
-  });
 }
 
 function beginExchange(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
@@ -191,30 +184,25 @@ function noRoute(isOfRpc = false): ServiceError {
   return new ServiceError("no_route", "there is no such route", isOfRpc ? { code: "unimplemented" } : {});
 }
 
-function refuseRoute(
-  service: string,
-  allowed: ReadonlyMap<string, string>,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): void {
-  const { inbound } = request.call;
-  const allow = inbound.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(inbound.url));
-  if (allow === undefined) sendRefusal(service, noRoute(isRpcRequest(inbound)), request, reply);
-  else sendRefusal(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
+interface ServedPath {
+  /** Value of `Allow`. */
+  readonly allow: string;
+  /** Its method, if it is one with credentials that is not a stream. */
+  readonly rpc?: string;
 }
 
-function allowedMethods(
-  methods: readonly ServedMethod[],
-  pages: readonly Page[],
-  unauthenticatedServices: readonly ServiceBinding[],
-): ReadonlyMap<string, string> {
-  return new Map([
-    ...methods.flatMap(({ verb, restPath, rpcPath }) => [
-      [restPath, verb === "GET" ? "GET, HEAD" : "POST"] as const,
-      [rpcPath, verb === "GET" ? "POST, GET" : "POST"] as const,
+function pathsOf(options: ServerOptions): ReadonlyMap<string, ServedPath> {
+  const { methods, pages = [], rpcServices = [], streamServices = [], unauthenticatedServices = [] } = options;
+  return new Map<string, ServedPath>([
+    ...methods.flatMap(({ rpc, verb, restPath, rpcPath }) => [
+      [restPath, { rpc, allow: verb === "GET" ? "GET, HEAD" : "POST" }] as const,
+      [rpcPath, { rpc, allow: verb === "GET" ? "POST, GET" : "POST" }] as const,
     ]),
-    ...pages.map(({ path }) => [path, pageMethods] as const),
-    ...unauthenticatedPaths(unauthenticatedServices).map((path) => [path, "POST"] as const),
+    ...pages.map(({ path }) => [path, { allow: pageMethods }] as const),
+    ...unauthenticatedPaths([...unauthenticatedServices, ...streamServices]).map(
+      (path) => [path, { allow: "POST" }] as const,
+    ),
+    ...rpcServices.flatMap(unaryMethods).map(({ rpc, rpcPath }) => [rpcPath, { rpc, allow: "POST" }] as const),
   ]);
 }
 

@@ -214,7 +214,7 @@ describe.each([
       ...(hop === "TLS" && { tls: { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } }),
       answerTimeoutMs: 30_000,
       maxConnections: 64,
-      onVersion: (_refusal, response) => response.destroy(),
+      onVersion: (response) => response.destroy(),
       onDefect: (error) => {
         throw error;
       },

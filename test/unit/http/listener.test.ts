@@ -17,7 +17,7 @@ function listenerOf() {
     admit: admitAll,
     answerTimeoutMs: 30_000,
     maxConnections: 64,
-    onVersion: (_refusal, response) => response.destroy(),
+    onVersion: (response) => response.destroy(),
     onDefect: (error) => {
       throw error;
     },

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { decodeJwt } from "jose";
 import { type Caller, type DeclaredAttributes, noDeclaredAttributes, noteExpiry } from "../base/caller.ts";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, clockToleranceSeconds } from "../base/clock.ts";
 import { createFairSemaphore, type FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
@@ -13,7 +13,7 @@ import { everyTenant, type IssuerEntry, indistinctOf, overlapsOf, speaksFor } fr
 import type { Timers } from "../base/timers.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import { readAccessToken, refusedToken } from "./challenge.ts";
-import { attributesWithin, claimedAttributes } from "./claims.ts";
+import { claimedAttributes } from "./claims.ts";
 import { createIntrospection, type IntrospectionResult } from "./introspection.ts";
 import { createIssuerFetch } from "./issuer-documents.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
@@ -29,10 +29,6 @@ import { signatureLimits, type VerifierRules, verifyToken } from "./token-verifi
 
 /** Longest access token, which common HTTP servers accept as one header line. */
 const maximumTokenBytes = 8 * 1024;
-/** Seconds by which an issuer's clock may differ from ours. */
-const clockToleranceSeconds = 30;
-/** Milliseconds for one document of an issuer. */
-const fetchTimeoutMs = 5_000;
 
 export interface SessionTokenRule {
   /** Their `iss`, which differs from every issuer's. */
@@ -100,7 +96,6 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   const signatures = createFairSemaphore(signatureLimits);
   const possession = possessionMethod(options.proofOfPossession, {
     clock,
-    clockToleranceSeconds,
     onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
     signatures,
   });
@@ -193,13 +188,7 @@ function openIssuers(
   /** @param sharers number of issuers that share the memory for caches */
   function remember(verify: Verify, keyRevision: () => number | undefined, sharers = 1): RequireVerified {
     const attributeRevision = () => attributes.revision;
-    return cacheVerifications(verify, {
-      clock,
-      keyRevision,
-      attributeRevision,
-      clockToleranceSeconds,
-      issuers: sharers,
-    });
+    return cacheVerifications(verify, { clock, keyRevision, attributeRevision, issuers: sharers });
   }
 
   function byKeys(rules: VerifierRules, findKeys: FindKeys): Verify {
@@ -208,8 +197,8 @@ function openIssuers(
 
   function openOwn({ issuer, audience, keys }: SessionTokenRule): RequireVerified {
     const entry = { issuer, audience, requireAtJwt: true, claims: sessionClaimNames, tenants: everyTenant };
-    const readAttributes = attributesWithin(sessionAttributesClaim, attributes);
-    const rules = { ...entry, clockToleranceSeconds, readAttributes, signatures, onOverreach: () => {} };
+    const readAttributes = claimedAttributes(attributes, (_, name) => [sessionAttributesClaim, name]);
+    const rules = { ...entry, readAttributes, signatures, onOverreach: () => {} };
     const verify = byKeys({ ...rules, authSource: "session_token" }, sessionKeyFinder(keys));
     return remember(verify, () => keys.revision);
   }
@@ -219,7 +208,6 @@ function openIssuers(
     const { issuer, introspection } = entry;
     const rules: VerifierRules = {
       ...entry,
-      clockToleranceSeconds,
       readAttributes: claimedAttributes(attributes),
       authSource: "bearer_token",
       signatures,
@@ -228,7 +216,6 @@ function openIssuers(
     if (introspection !== undefined) {
       const { verify, status } = createIntrospection(introspection, rules, {
         ...dependencies,
-        timeoutMs: fetchTimeoutMs,
         signal: closing.signal,
         onAnswered: (result) => onEvent({ type: "introspected", issuer, result }),
       });
@@ -238,7 +225,6 @@ function openIssuers(
       known ??
       createIssuerKeys(issuer, {
         ...dependencies,
-        timeoutMs: fetchTimeoutMs,
         onFetched: (status) => onEvent({ type: "issuer_keys_fetched", issuer, ...status }),
       });
     return { entry, keys, verify: remember(byKeys(rules, keys.find), keys.revision, sharers), status: keys.status };

@@ -81,17 +81,17 @@ export type CallerAttributes = Pick<Caller, "attributes" | "declaredAttributes">
 /** Reads the declared attributes from claims. Throws as `callerFromClaims` does. */
 export type ReadAttributes = (payload: JWTPayload) => CallerAttributes;
 
-/** Reads attributes from the claims that their declarations name. */
-export function claimedAttributes(declared: DeclaredAttributes): ReadAttributes {
+/**
+ * Reads attributes from claims.
+ * @param pathOf names of members from the outside in; default: those of the declaration
+ */
+export function claimedAttributes(
+  declared: DeclaredAttributes,
+  pathOf = ({ claim }: AttributeDeclaration, _name: string): readonly string[] => claim,
+): ReadAttributes {
   return (payload) =>
-    valuesOf(declared.current, "the access token carries no valid attribute", ({ claim }) => claimAt(payload, claim));
-}
-
-/** Reads attributes from the members of one claim. */
-export function attributesWithin(claim: string, declared: DeclaredAttributes): ReadAttributes {
-  return (payload) =>
-    valuesOf(declared.current, "the access token carries no valid attribute", (_, name) =>
-      claimAt(payload, [claim, name]),
+    valuesOf(declared.current, "the access token carries no valid attribute", (declaration, name) =>
+      claimAt(payload, pathOf(declaration, name)),
     );
 }
 

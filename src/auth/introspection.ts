@@ -1,6 +1,7 @@
 /** Opaque tokens: their issuer is asked about each (RFC 7662), within limits. */
 import { hash } from "node:crypto";
 import type { JWTPayload } from "jose";
+import { clockToleranceSeconds } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createSemaphore } from "../base/fair-queue.ts";
 import type { IntrospectionRule } from "../base/issuers.ts";
@@ -133,7 +134,7 @@ export function createIntrospection(
       const payload: JWTPayload = Object.hasOwn(answer, "iss") ? answer : { ...answer, iss: rules.issuer };
       checkTokenType(answer);
       const verified = judgeClaims(payload, rules, nowSeconds);
-      checkBegun(payload, nowSeconds + rules.clockToleranceSeconds);
+      checkBegun(payload, nowSeconds + clockToleranceSeconds);
       if (!isForeign(verified, rules))
         return { ...verified, lookAgainAtMs: Math.min(nowMs + believedMs, verified.expiresAtMs) };
       rules.onOverreach(verified.caller.tenantId);

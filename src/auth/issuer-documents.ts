@@ -9,6 +9,8 @@ import { isLoopbackHost } from "../base/network.ts";
 import { type Timers, withTimeLimit } from "../base/timers.ts";
 import { keyProblem } from "./candidate-keys.ts";
 
+/** Milliseconds for one document, from connecting to its last byte. */
+const timeoutMs = 5_000;
 /** Longest document. Key sets of large issuers have about 10 KiB. */
 const longestDocumentBytes = 256 * 1024;
 /** Most signature keys of a set; the first ones are used. Sets of large issuers have about 10. */
@@ -81,8 +83,6 @@ function fetchOverTls(
 export interface FetchContext {
   readonly fetch: IssuerFetch;
   readonly timers: Timers;
-  /** Milliseconds for one document, from connecting to its last byte. */
-  readonly timeoutMs: number;
   /** Aborted when the authenticator closes. */
   readonly signal: AbortSignal;
 }
@@ -204,7 +204,6 @@ export async function fetchJsonObject(
   context: FetchContext,
   { headers, maximumBytes = longestDocumentBytes, ...init }: FetchInit = {},
 ): Promise<Record<string, unknown>> {
-  const { timers, timeoutMs } = context;
   const late = () => new Error(`no answer within ${timeoutMs} ms`);
   const work = async (limit: AbortSignal) => {
     const response = await context.fetch(url, {
@@ -222,7 +221,7 @@ export async function fetchJsonObject(
     if (!isObject(document)) throw new Error("not a JSON object");
     return document;
   };
-  return withTimeLimit(timers, timeoutMs, late, work).catch((cause: unknown) => {
+  return withTimeLimit(context.timers, timeoutMs, late, work).catch((cause: unknown) => {
     throw new Error(
       `the issuer's ${what} cannot be fetched: ${cause instanceof SyntaxError ? "not JSON" : fetchProblem(cause)}`,
       { cause },

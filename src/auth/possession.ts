@@ -9,7 +9,7 @@ import {
   jwtVerify,
   type ProtectedHeaderParameters,
 } from "jose";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, clockToleranceSeconds } from "../base/clock.ts";
 import type { FairSemaphore } from "../base/fair-queue.ts";
 import { isCleanText } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
@@ -65,8 +65,6 @@ export interface PossessionMethod {
 
 interface PossessionContext {
   readonly clock: Clock;
-  /** Seconds by which the clocks of callers may differ from ours. */
-  readonly clockToleranceSeconds: number;
   readonly onCertificateIgnored: OnCertificateIgnored;
   /** See `VerifierRules`. */
   readonly signatures: FairSemaphore;
@@ -146,7 +144,7 @@ async function confirmDpopPossession(
   context: PossessionContext,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, clockToleranceSeconds, signatures } = context;
+  const { clock, signatures } = context;
   const {
     text,
     boundKey,
@@ -213,7 +211,7 @@ async function readProof(
   { binding }: VerifiedToken,
   inbound: InboundRequest,
   { publicUrl }: DpopRule,
-  { clock, clockToleranceSeconds }: PossessionContext,
+  { clock }: PossessionContext,
 ): Promise<DpopProof> {
   const text = proofOf(inbound);
   const boundKey = boundThumbprint(binding, "jkt");

@@ -4,7 +4,7 @@
  */
 import { createHash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { createLocalJWKSet, EncryptJWT, type JWTPayload, jwtDecrypt, jwtVerify } from "jose";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, clockToleranceSeconds } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createSemaphore } from "../base/fair-queue.ts";
 import { parsePrincipalId, parseTenantId, type RandomFill, type TenantId } from "../base/ids.ts";
@@ -66,7 +66,6 @@ export interface SignIn {
 }
 
 const callbackPath = "/console/sign-in/callback";
-const timeoutMs = 5_000;
 /** Milliseconds for which documents of the issuer are used. */
 const documentsMs = 60_000;
 
@@ -74,7 +73,7 @@ const documentsMs = 60_000;
 export function createSignIn(options: SignInOptions): SignIn {
   const { issuer, clientId, clientSecret, url, rolesClaim, clock, timers, random } = options;
   const issuerUrl = parseIssuer(issuer);
-  const context: FetchContext = { ...options, timeoutMs, signal: new AbortController().signal };
+  const context: FetchContext = { ...options, signal: new AbortController().signal };
   const key = new Uint8Array(hkdfSync("sha256", clientSecret, url, `console sign-in ${clientId}`, 32));
   const slots = createSemaphore(4, 32);
   const ended = new Set<string>();
@@ -132,7 +131,7 @@ export function createSignIn(options: SignInOptions): SignIn {
     const answer = await postForm(endpoint, "token", context, grant, { client: [clientId, clientSecret] });
     const { keys } = await fetchKeySet(keySetUrl, context);
     const { payload } = await jwtVerify(String(answer.id_token), createLocalJWKSet({ keys: [...keys] }), {
-      ...{ issuer, audience: clientId, algorithms: signatureAlgorithms, clockTolerance: 30 },
+      ...{ issuer, audience: clientId, algorithms: signatureAlgorithms, clockTolerance: clockToleranceSeconds },
       ...{ currentDate: new Date(clock.now()), requiredClaims: ["sub", "exp", "iat", "nonce"] },
     });
     const { azp } = payload;

@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Caller } from "../base/caller.ts";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, clockToleranceSeconds } from "../base/clock.ts";
 import type { ServiceError } from "../base/errors.ts";
 import type { TokenBinding } from "./confirmation.ts";
 
@@ -53,14 +53,11 @@ interface TokenCacheOptions {
   readonly issuers?: number;
   /** Of the declared attributes: a new value empties the cache. */
   readonly attributeRevision: () => number;
-  /** Seconds that a token is accepted after its `exp`, as in the verifier. */
-  readonly clockToleranceSeconds: number;
 }
 
-interface Entry<T> {
+interface Entry<T extends Verification> {
   readonly value: T;
   readonly atMs: number;
-  readonly lookAgainAtMs: number | undefined;
 }
 
 /**
@@ -71,10 +68,10 @@ interface Entry<T> {
  */
 export function cacheVerifications(
   verify: Verify,
-  { clock, keyRevision, attributeRevision, clockToleranceSeconds, issuers = 1 }: TokenCacheOptions,
+  { clock, keyRevision, attributeRevision, issuers = 1 }: TokenCacheOptions,
 ): RequireVerified {
   const verified = new LRUCache<string, Entry<VerifiedToken>>({ max: roomOf(issuers) });
-  const refused = new LRUCache<string, Entry<ServiceError>>({ max: refusedRoomOf(issuers) });
+  const refused = new LRUCache<string, Entry<RefusedToken>>({ max: refusedRoomOf(issuers) });
   let keysOfTokens: number | undefined;
   let attributesOfTokens = attributeRevision();
   let revision = 0;
@@ -93,7 +90,7 @@ export function cacheVerifications(
   }
 
   /** If the clock goes back, it may be before a token's `nbf`, or before the `exp` that it was refused for. */
-  function isRecent({ atMs, lookAgainAtMs = Number.POSITIVE_INFINITY }: Entry<unknown>): boolean {
+  function isRecent({ atMs, value: { lookAgainAtMs = Number.POSITIVE_INFINITY } }: Entry<Verification>): boolean {
     const ageMs = clock.now() - atMs;
     return ageMs >= 0 && ageMs < maximumAgeMs && clock.now() < lookAgainAtMs;
   }
@@ -107,7 +104,7 @@ export function cacheVerifications(
       return undefined;
     }
     const refusal = refused.get(key);
-    if (refusal !== undefined && isRecent(refusal)) throw refusal.value;
+    if (refusal !== undefined && isRecent(refusal)) throw refusal.value.refusal;
     return undefined;
   }
 
@@ -120,13 +117,11 @@ export function cacheVerifications(
     const verification = await verify(token, context);
     // The result may rest on keys or attributes that have changed meanwhile.
     const keep = before !== undefined && currentRevision() === before;
-    const { lookAgainAtMs } = verification;
     if ("refusal" in verification) {
-      const { refusal } = verification;
-      if (keep) refused.set(key, { value: refusal, atMs, lookAgainAtMs });
-      throw refusal;
+      if (keep) refused.set(key, { value: verification, atMs });
+      throw verification.refusal;
     }
-    if (keep) verified.set(key, { value: verification, atMs, lookAgainAtMs });
+    if (keep) verified.set(key, { value: verification, atMs });
     return verification;
   };
 }

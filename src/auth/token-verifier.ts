@@ -1,7 +1,7 @@
 /** Verifies an access token: first its content, then its signature. */
 import { type CryptoKey, decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { AuthSource } from "../base/caller.ts";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, clockToleranceSeconds } from "../base/clock.ts";
 import type { ServiceError } from "../base/errors.ts";
 import type { FairLimits, FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
@@ -37,7 +37,7 @@ export async function verifyToken(
   { signal, mayVerify }: CallContext,
 ): Promise<Verification> {
   const nowSeconds = Math.floor(clock.now() / 1000);
-  const latestSeconds = nowSeconds + rules.clockToleranceSeconds;
+  const latestSeconds = nowSeconds + clockToleranceSeconds;
   const judge = (payload: JWTPayload) => {
     checkNoStatus(payload);
     const judged = judgeClaims(payload, rules, nowSeconds);
@@ -55,7 +55,7 @@ export async function verifyToken(
     algorithms: signatureAlgorithms,
     issuer: rules.issuer,
     audience: rules.audience,
-    clockTolerance: rules.clockToleranceSeconds,
+    clockTolerance: clockToleranceSeconds,
     currentDate: new Date(nowSeconds * 1000),
   });
   if (payload === undefined) return { refusal: badSignature };
@@ -114,8 +114,6 @@ export interface TokenRules extends IssuerEntry {
   readonly readAttributes: ReadAttributes;
   /** Authentication source of callers with such a token. */
   readonly authSource: AuthSource;
-  /** Seconds by which the issuer's clock may differ from ours, for `exp`, `nbf` and `iat`. */
-  readonly clockToleranceSeconds: number;
   /** Called for a token that its issuer signed for a foreign tenant. Must not throw. */
   readonly onOverreach: (tenantId: TenantId) => void;
 }
@@ -161,7 +159,7 @@ export function judgeClaims(payload: JWTPayload, rules: TokenRules, nowSeconds: 
     if (value !== undefined && typeof value !== "number") throw invalid(name);
   }
   const expiresAtSeconds = exp as number;
-  if (expiresAtSeconds <= nowSeconds - rules.clockToleranceSeconds) {
+  if (expiresAtSeconds <= nowSeconds - clockToleranceSeconds) {
     throw refusedToken("expired_token", "the access token expired", "token exp");
   }
   return {

@@ -4,7 +4,9 @@ export interface Clock {
   now(): number;
 }
 
-/** Assumed difference between the clocks of two replicas, in milliseconds; tokens get the same tolerance. */
+/** Assumed difference between the clocks of two replicas, in milliseconds. */
 export const clockDifferenceMs = 30_000;
+/** Seconds by which the clocks of issuers and callers may differ from ours. */
+export const clockToleranceSeconds = clockDifferenceMs / 1_000;
 
 export const systemClock: Clock = { now: () => Date.now() };

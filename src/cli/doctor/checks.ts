@@ -241,7 +241,7 @@ async function lookAtIssuer(
   const clock = new ToldTime(`the issuer ${name}`);
   const readAuthorities = authorities === undefined ? undefined : async () => systemFiles.readText(authorities);
   const fetch = clock.timed(createIssuerFetch(globalThis.fetch, readAuthorities));
-  const context = { fetch, timers: systemTimers, timeoutMs: exchangeTimeoutMs, signal };
+  const context = { fetch, timers: systemTimers, signal };
   try {
     if (introspection === undefined) await lookAtKeys(found, name, context);
     else await lookAtIntrospection(found, name, introspection, context);

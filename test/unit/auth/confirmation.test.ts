@@ -32,10 +32,9 @@ const session = (bytes: Uint8Array = der) => ({ clientCertificate: () => bytes }
 
 async function confirm(confirmation: unknown, inbound: InboundRequest, rule: Rule = mtls()): Promise<string[]> {
   const ignored: string[] = [];
-  const context = { clock: systemClock, clockToleranceSeconds: 30 };
   const signatures = createFairSemaphore(signatureLimits);
   const onCertificateIgnored = (address: string) => ignored.push(address);
-  const method = possessionMethod(rule, { ...context, onCertificateIgnored, signatures });
+  const method = possessionMethod(rule, { clock: systemClock, onCertificateIgnored, signatures });
   const caller = { scopes: [] } as unknown as Caller;
   const verified: VerifiedToken = { caller, binding: bindingOf(confirmation), expiresAtMs: 0 };
   await method.confirm("token", verified, inbound, patient);

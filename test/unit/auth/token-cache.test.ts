@@ -23,12 +23,7 @@ function cached() {
       if (world.refuses) return { refusal: new ServiceError("invalid_token", "refused") };
       return { caller: { subject: token } as Caller, binding: "unbound", expiresAtMs };
     },
-    {
-      clock: time,
-      keyRevision: () => world.revision,
-      attributeRevision: () => world.attributeRevision,
-      clockToleranceSeconds: 30,
-    },
+    { clock: time, keyRevision: () => world.revision, attributeRevision: () => world.attributeRevision },
   );
   return { world, verify: (token: string) => verify(token, { signal: patient, mayVerify: async () => {} }) };
 }

@@ -7,7 +7,7 @@ import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import { notProtobuf, readBinary } from "./binary-records.ts";
 import { itemLimit } from "./contract.ts";
-import { decodeText, endOfString, notJson, readJson } from "./json-reader.ts";
+import { decodeText, endOfString, notJson, readJson, type Spelling } from "./json-reader.ts";
 import { rulesOf } from "./rules.ts";
 
 export interface ItemSource {
@@ -16,7 +16,7 @@ export interface ItemSource {
   read(index: number): Message;
 }
 
-export interface TakenItems {
+interface TakenItems {
   readonly rest: Uint8Array;
   readonly items: ItemSource;
 }
@@ -31,63 +31,62 @@ export function itemField(desc: DescMessage): MessageListField | undefined {
   );
 }
 
+/** How a message is sent: protobuf's binary form, or JSON in a spelling. */
+export type Form = Spelling | "binary";
+
+/** Reads a request. Sets the items of a bulk call, whose message has none. Throws `invalid_request`. */
+export type ReadRequest = (bytes: Uint8Array, form: Form, call: { items?: ItemSource }) => Message;
+
+/** @param maxItemBytes size of one item of a bulk call as sent */
+export function requestReader(desc: DescMessage, maxItemBytes: number): ReadRequest {
+  const field = itemField(desc);
+  return (bytes, form, call) => {
+    if (field === undefined) return readMessage(desc, bytes, form);
+    const { rest, items } = takeItems(field, bytes, maxItemBytes, form);
+    call.items = items;
+    return readMessage(desc, rest, form);
+  };
+}
+
+function readMessage(desc: DescMessage, message: Uint8Array | string, form: Form): Message {
+  return form === "binary" ? readBinary(desc, message as Uint8Array) : readJson(desc, message, form);
+}
+
 /**
- * Takes items out of a JSON message. Throws `invalid_request` if there are none, or too many.
+ * Takes items out of a message. Throws `invalid_request` if there are none, or too many.
  *
  * @param maxBytes size of one item as sent
- * @param readText reads the text of an item in the spelling of the JSON routes; absent for protobuf's own
+ * @param read reads an item: text of JSON, or bytes
  */
-export function takeJsonItems(
+export function takeItems(
   field: MessageListField,
   body: Uint8Array,
   maxBytes: number,
-  readText = (text: string) => readJson(field.message, text, "canonical"),
+  form: Form,
+  read = readMessage,
 ): TakenItems {
-  const { rest, texts } = splitItems(field, decodeText(body));
-  requireSome(field, texts.length);
-  return {
-    rest: Buffer.from(rest),
-    items: {
-      count: texts.length,
-      read: (index) => {
-        const text = texts[index] as string;
-        if (Buffer.byteLength(text) > maxBytes) throw itemTooLarge();
-        return held(field, readText(text));
-      },
-    },
-  };
-}
-
-/** Takes items out of a binary message. Throws as `takeJsonItems`. */
-export function takeBinaryItems(field: MessageListField, body: Uint8Array, maxBytes: number): TakenItems {
-  const { rest, items } = splitRecords(field, body);
-  requireSome(field, items.length);
-  return {
-    rest,
-    items: {
-      count: items.length,
-      read: (index) => {
-        const bytes = items[index] as Uint8Array;
-        if (bytes.byteLength > maxBytes) throw itemTooLarge();
-        return held(field, readBinary(field.message, bytes));
-      },
-    },
-  };
-}
-
-function held({ message: desc }: MessageListField, message: Message): Message {
-  const violations = rulesOf(desc)(message);
-  if (violations.length > 0) throw invalidRequests(violations);
-  return message;
-}
-
-function itemTooLarge(): ServiceError {
-  return new ServiceError("body_too_large", "item exceeds the size limit of its single route");
-}
-
-function requireSome(field: MessageListField, count: number): void {
+  const { rest, parts } = form === "binary" ? splitRecords(field, body) : splitItems(field, decodeText(body));
   const tooFew = { field: field.name, rule: "repeated.min_items", message: "must have at least 1 item" };
-  if (count === 0) throw invalidRequests([tooFew]);
+  if (parts.length === 0) throw invalidRequests([tooFew]);
+  const items: ItemSource = {
+    count: parts.length,
+    read(index) {
+      const part = parts[index] as Uint8Array | string;
+      if (Buffer.byteLength(part) > maxBytes)
+        throw new ServiceError("body_too_large", "item exceeds the size limit of its single route");
+      const message = read(field.message, part, form);
+      const violations = rulesOf(field.message)(message);
+      if (violations.length > 0) throw invalidRequests(violations);
+      return message;
+    },
+  };
+  return { rest, items };
+}
+
+/** A message without its items, and these. */
+interface SplitMessage {
+  readonly rest: Uint8Array;
+  readonly parts: readonly (Uint8Array | string)[];
 }
 
 function requireFew(field: MessageListField): (count: number) => void {
@@ -99,7 +98,7 @@ function requireFew(field: MessageListField): (count: number) => void {
 }
 
 /** Finds the items in the text of an object. Whether the text is JSON is checked by parsing the parts. */
-function splitItems(field: MessageListField, text: string): { readonly rest: string; readonly texts: string[] } {
+function splitItems(field: MessageListField, text: string): SplitMessage {
   const texts: string[] = [];
   const mayHave = requireFew(field);
   let rest = "";
@@ -153,7 +152,7 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
     }
   }
   if (begin !== undefined || texts.some(isBlank)) throw notJson();
-  return { rest: rest + text.slice(copied), texts };
+  return { rest: Buffer.from(rest + text.slice(copied)), parts: texts };
 }
 
 /** White space of JSON (RFC 8259 §2), which is less than JavaScript's. */
@@ -164,10 +163,7 @@ function isBlank(text: string): boolean {
 /** Most records beside the items; more are refused unread. */
 const maxOtherRecords = 64;
 
-function splitRecords(
-  field: MessageListField,
-  body: Uint8Array,
-): { readonly rest: Uint8Array; readonly items: Uint8Array[] } {
+function splitRecords(field: MessageListField, body: Uint8Array): SplitMessage {
   const items: Uint8Array[] = [];
   const others: Uint8Array[] = [];
   const reader = new BinaryReader(body);
@@ -192,5 +188,5 @@ function splitRecords(
   } catch (thrown) {
     throw thrown instanceof ServiceError ? thrown : notProtobuf();
   }
-  return { rest: Buffer.concat(others), items };
+  return { rest: Buffer.concat(others), parts: items };
 }

@@ -30,9 +30,7 @@ import {
   writeGrpc,
   writeRefusal,
 } from "../calls/refusals.ts";
-import { readBinary } from "../codec/binary-records.ts";
-import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
-import { readJson } from "../codec/json-reader.ts";
+import { requestReader } from "../codec/items.ts";
 import { encodeFrame, frameEncoder, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
 
 /** How a request carries its message, by its headers. */
@@ -56,19 +54,8 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
   const { limits } = options;
   const { input, output } = spec.method;
   const maxBytes = limits.maxBodyBytes(rpc);
-  const items = itemField(input);
+  const read = requestReader(input, limits.maxItemBytes(rpc));
   const toFrame = frameEncoder(output);
-
-  const read = (bytes: Uint8Array, isJson: boolean, call: Call): Message => {
-    let message = bytes;
-    if (items !== undefined) {
-      const take = isJson ? takeJsonItems : takeBinaryItems;
-      const taken = take(items, bytes, limits.maxItemBytes(rpc));
-      call.items = taken.items;
-      message = taken.rest;
-    }
-    return isJson ? readJson(input, message, "canonical") : readBinary(input, message);
-  };
   const encodeJson = (message: Message) => Buffer.from(toJsonString(output, message));
 
   return (call, source, form) => {
@@ -83,7 +70,7 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       body: query !== undefined ? "none" : isFramed ? "framed" : "whole",
       async decode(body, call, bodyLimits) {
         const inflate = decompress && ((bytes: Uint8Array) => decompress(bytes, body.byteLength, bodyLimits()));
-        const parse = (bytes: Uint8Array) => read(bytes, isJson, call);
+        const parse = (bytes: Uint8Array) => read(bytes, isJson ? "canonical" : "binary", call);
         if (isFramed)
           return readOnly(body, { maxBytes, inflate, ignoredFlag: protocol === "grpc_web" ? trailerFlag : 0 }, parse);
         const message = query === undefined ? body : messageIn(query);

@@ -17,29 +17,22 @@ import {
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import type { Written } from "../calls/refusals.ts";
-import { itemField, takeJsonItems } from "../codec/items.ts";
-import { readJson } from "../codec/json-reader.ts";
+import { itemField, requestReader } from "../codec/items.ts";
 import { answerEncoder, type ByteText, itemsEncoder } from "./answer.ts";
+
+const empty = Buffer.from("{}");
 
 export function registerRest(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
   for (const method of methods) {
     const { rpc, verb, restPath } = method;
     const { input, output } = method.spec.method;
-    const items = itemField(input);
-    const encode = items === undefined ? answerEncoder(output) : itemsEncoder(output);
+    const read = requestReader(input, options.limits.maxItemBytes(rpc));
+    const encode = itemField(input) === undefined ? answerEncoder(output) : itemsEncoder(output);
     const hasNoBody = verb === "GET";
     const codec: Codec<string> = {
       protocolName: "rest",
       body: hasNoBody ? "none" : "whole",
-      decode(body, call) {
-        if (hasNoBody) return readJson(input, "{}", "rest");
-        if (items === undefined) return readJson(input, body, "rest");
-        const taken = takeJsonItems(items, body, options.limits.maxItemBytes(rpc), (text) =>
-          readJson(items.message, text, "rest"),
-        );
-        call.items = taken.items;
-        return readJson(input, taken.rest, "rest");
-      },
+      decode: (body, call) => read(hasNoBody ? empty : body, "rest", call),
       write(message, context) {
         const text = encode(message);
         return typeof text === "string" ? written(text, context) : text.then((whole) => written(whole, context));

@@ -31,8 +31,14 @@ const replacements: Readonly<Record<string, readonly (readonly [part: string, ow
   // Its messages contain `Any`, which is read and written by a registry.
   "connect/unary.ts": [
     ["import { type Message, toJsonString }", "import { fromJson, type Message, toJsonString }"],
-    ["import { readJson }", "import { decodeText, notJson }"],
-    ['readJson(input, message, "canonical")', "readSuiteJson(input, message)"],
+    [
+      "import { requestReader }",
+      'import { decodeText, notJson } from "../codec/json-reader.ts";\nimport { requestReader }',
+    ],
+    [
+      'read(bytes, isJson ? "canonical" : "binary", call)',
+      'isJson ? readSuiteJson(input, bytes) : read(bytes, "binary", call)',
+    ],
     ["toJsonString(output, message)", "toJsonString(output, message, { registry: globalThis.suite })"],
     [
       "export function unaryCarrier(",

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { BulkDecisionService } from "../../../../gen/platform/bulk/v1/decisions_pb.ts";
 import { PlanProtectionRequestSchema } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
 import { ServiceError } from "../../../../src/base/errors.ts";
-import { itemField, takeJsonItems } from "../../../../src/transport/codec/items.ts";
+import { itemField, takeItems } from "../../../../src/transport/codec/items.ts";
 
 const field = itemField(BulkDecisionService.method.planProtections.input);
 if (field === undefined) throw new Error("a bulk request has items");
@@ -15,10 +15,12 @@ if (field === undefined) throw new Error("a bulk request has items");
 function taken(text: string): { items: unknown[]; rest: unknown } | "not JSON" {
   const read: unknown[] = [];
   try {
-    const { items, rest } = takeJsonItems(field as NonNullable<typeof field>, Buffer.from(text), 1e6, (item) => {
-      read.push(JSON.parse(item));
+    const readItem = (_: unknown, item: Uint8Array | string) => {
+      read.push(JSON.parse(String(item)));
       return create(PlanProtectionRequestSchema);
-    });
+    };
+    const body = Buffer.from(text);
+    const { items, rest } = takeItems(field as NonNullable<typeof field>, body, 1e6, "canonical", readItem);
     for (let i = 0; i < items.count; i++) {
       try {
         items.read(i);

@@ -1,4 +1,4 @@
-/** The session route: client and key files become its methods, gate links and pages. */
+/** The session route: client and key files become its methods, gate and pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
 import type { SessionTokenRule } from "../auth/access-tokens.ts";
 import type { SessionPeer } from "../auth/confirmation.ts";
@@ -11,7 +11,7 @@ import { sessionIssuerOf } from "../config/data-files.ts";
 import { FileSessionClients, parseClientFile } from "../credentials/session-clients.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
-import type { GateLink } from "../transport/calls/exchange.ts";
+import type { Gate } from "../transport/calls/exchange.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import { noteSessionPeer } from "../transport/gate/chain.ts";
 import type { Page } from "../transport/rest/page.ts";
@@ -21,8 +21,8 @@ import { isNamed, type Machine } from "./followed-files.ts";
 /** What the session route adds to a server; empty without one. */
 export interface SessionRoute {
   readonly methods: readonly ServedMethod[];
-  /** Gate links of each method, in place of authentication. */
-  readonly withoutCredentials: ReadonlyMap<string, readonly GateLink[]>;
+  /** Gate of each method, in place of authentication. */
+  readonly withoutCredentials: ReadonlyMap<string, Gate>;
   readonly pages: readonly Page[];
 }
 
@@ -75,10 +75,10 @@ export async function openSessionRoute(
     clock,
   });
   const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);
-  const link = noteSessionPeer(peerOf);
+  const gate = noteSessionPeer(peerOf);
   const route = {
     methods,
-    withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, [link]])),
+    withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, gate])),
     pages: [keySetPage(() => keys.current.published)],
   };
   return { route, token };

@@ -254,7 +254,7 @@ function toHeaders(rawHeaders: readonly string[]): Headers {
 }
 
 // The gate: what every call passes after its headers are in and before a byte of its body is read, in the same order on
-// every protocol. `gate/chain.ts` has its links and their order.
+// every protocol. `gate/chain.ts` has the order.
 
 export interface GateContext {
   readonly call: Call;
@@ -264,20 +264,11 @@ export interface GateContext {
   readonly signal: AbortSignal;
 }
 
-/** One link. Throws a `ServiceError` to refuse. */
-export type GateLink = (context: GateContext) => void | Promise<void>;
-
-/** Runs the links in order. Rejects with the error of the first that refuses. */
+/** Rejects with a `ServiceError` to refuse. */
 export type Gate = (context: GateContext) => Promise<void>;
 
-export function createGate(links: readonly GateLink[]): Gate {
-  return async (context) => {
-    for (const link of links) {
-      const pending = link(context);
-      if (pending !== undefined) await pending;
-    }
-  };
-}
+/** A part of the gate, which may end at once. Throws or rejects to refuse. */
+export type GateLink = (context: GateContext) => void | Promise<void>;
 
 /** Wraps the gate: after it, the call counts for the tenant of its credentials. */
 export function countCaller(gate: Gate, accounts: Pick<Accounts, "recognize">): Gate {

@@ -1,8 +1,8 @@
 /**
- * The ordered list of what every call passes, on every protocol. The gate runs on the headers alone, before a byte of
+ * What every call passes, in order, on every protocol. The gate runs on the headers alone, before a byte of
  * the body is read. The checks run on the message, before the handler.
  */
-import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authenticator.ts";
+import { matchTenantHeader, requireScopes } from "../../auth/authenticator.ts";
 import { presentedScheme, refusedToken } from "../../auth/challenge.ts";
 import type { SessionPeer } from "../../auth/confirmation.ts";
 import type { Caller } from "../../base/caller.ts";
@@ -10,8 +10,7 @@ import { invalidRequest, invalidRequests, type ServiceError } from "../../base/e
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { traced } from "../../base/trace.ts";
 import type { Call, ReceiptDetail } from "../calls/call.ts";
-import type { Checks } from "../calls/exchange.ts";
-import { createGate, type Gate, type GateLink } from "../calls/exchange.ts";
+import type { Checks, Gate, GateContext, GateLink } from "../calls/exchange.ts";
 import { rulesOf } from "../codec/rules.ts";
 
 export interface ChainOptions {
@@ -24,8 +23,8 @@ export interface ChainOptions {
   readonly quotas?: GateLink | undefined;
   /** Enforces quotas for the items of bulk calls once they are counted; absent if there are none. */
   readonly itemQuotas?: ((rpc: string, call: Call, signal: AbortSignal) => Promise<void>) | undefined;
-  /** Methods without credentials, by `Service/Method`, with the links that replace the gate's. Default: none. */
-  readonly withoutCredentials?: ReadonlyMap<string, readonly GateLink[]>;
+  /** Gates of methods without credentials, by `Service/Method`. Default: none. */
+  readonly withoutCredentials?: ReadonlyMap<string, Gate>;
 }
 
 export interface Chain {
@@ -36,21 +35,34 @@ export interface Chain {
 }
 
 export function createChain(options: ChainOptions): Chain {
-  const allowed = [matchTenant(`${options.headerPrefix}tenant-id`), requireScopes(options.requiredScopes)];
-  const guarded = createGate([
-    authenticate(options.verifier),
-    ...allowed,
-    ...(options.quotas === undefined ? [] : [options.quotas]),
-  ]);
-  const open = new Map([...(options.withoutCredentials ?? [])].map(([rpc, links]) => [rpc, createGate(links)]));
+  const { verifier, requiredScopes, quotas, withoutCredentials } = options;
+  const tenantHeader = `${options.headerPrefix}tenant-id`;
+  /** A forwarded tenant header must equal the tenant of the credentials; then the scopes (specification 5.5, 5.7). */
+  const requireAllowed = (caller: Caller, { call: { inbound }, rpc }: GateContext) => {
+    matchTenantHeader(caller, inbound, tenantHeader);
+    requireScopes(caller, requiredScopes(rpc), presentedScheme(inbound));
+  };
+  const guarded: Gate = async (context) => {
+    const { call, signal } = context;
+    call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(call.inbound, signal));
+    call.span?.authenticated();
+    requireAllowed(call.caller, context);
+    const pending = quotas?.(context);
+    if (pending !== undefined) await pending;
+  };
   return {
-    gate: (context) => (open.get(context.rpc) ?? guarded)(context),
-    gateStill: createGate([authenticateStill(options.verifier), ...allowed]),
+    gate: (context) => (withoutCredentials?.get(context.rpc) ?? guarded)(context),
+    async gateStill(context) {
+      const { call, signal } = context;
+      const caller = await verifier.authenticateStill(call.inbound, signal);
+      if (call.caller?.tenantId !== caller.tenantId || call.caller.principalId !== caller.principalId)
+        throw refusedToken("invalid_token", "the credentials name another caller by now");
+      call.caller = caller;
+      requireAllowed(caller, context);
+    },
     checks: createChecks(options),
   };
 }
-
-// The links of the gate, in the order of the chain.
 
 /** Verifies credentials. Rejects with a `ServiceError` if they are not accepted. */
 interface CredentialVerifier {
@@ -59,42 +71,9 @@ interface CredentialVerifier {
   authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
 }
 
-/** First link: authenticates the caller and sets `call.caller`, on which later links rely. */
-function authenticate(verifier: CredentialVerifier): GateLink {
-  return async ({ call, signal }) => {
-    call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(call.inbound, signal));
-    call.span?.authenticated();
-  };
-}
-
-/** First link for an open stream: checks that the credentials are still good and name the same caller. */
-function authenticateStill(verifier: CredentialVerifier): GateLink {
-  return async ({ call, signal }) => {
-    const { caller: before } = call;
-    const caller = await verifier.authenticateStill(call.inbound, signal);
-    if (before?.tenantId !== caller.tenantId || before.principalId !== caller.principalId)
-      throw refusedToken("invalid_token", "the credentials name another caller by now");
-    call.caller = caller;
-  };
-}
-
-/** Second link: a forwarded tenant header must equal the tenant of the credentials (specification 5.5). */
-function matchTenant(headerName: string): GateLink {
-  return ({ call: { caller, inbound } }) => {
-    if (caller !== undefined) matchTenantHeader(caller, inbound, headerName);
-  };
-}
-
-/** Third link: the scopes of the route, default ones included (specification 5.7). */
-function requireScopes(requiredScopes: (rpc: string) => readonly string[]): GateLink {
-  return ({ call: { caller, inbound }, rpc }) => {
-    if (caller !== undefined) assertScopes(caller, requiredScopes(rpc), presentedScheme(inbound));
-  };
-}
-
-/** Notes the peer that asks for a session. Refuses as `sessionPeer` does. */
-export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer): GateLink {
-  return ({ call }) => {
+/** Gate of the session route: notes the peer that asks for a session. Refuses as `sessionPeer` does. */
+export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer): Gate {
+  return async ({ call }) => {
     call.sessionPeer = peerOf(call.inbound);
   };
 }

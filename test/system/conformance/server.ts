@@ -130,7 +130,7 @@ const chain = createChain({
   headerPrefix: "x-conformance-",
   verifier: { verify: () => Promise.reject(new Error("no method here needs credentials")) } as never,
   requiredScopes: () => [],
-  withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, []])),
+  withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, async () => {}])),
 });
 const addressOf = ({ remoteAddress }: { readonly remoteAddress: string }) => remoteAddress;
 const server = await createServer({

@@ -3,7 +3,8 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../../gen/grpc/health/v1/health_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
-import type { Timers } from "../../base/timers.ts";
+import { type Timers, untilAborted } from "../../base/timers.ts";
+import { callerGone } from "../../http/deadline.ts";
 
 /** Runs the readiness checks. Never rejects. */
 export type ReadinessSource = () => Promise<{
@@ -93,15 +94,9 @@ function failedNames(checks: Awaited<ReturnType<ReadinessSource>>["checks"]): st
 }
 
 /** Resolves when the interval is over, or as soon as the signal aborts. */
-function pause(timers: Timers, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      cancel();
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const cancel = timers.after(watchIntervalMs, done);
-    signal.addEventListener("abort", done, { once: true });
-  });
+async function pause(timers: Timers, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const cancel = timers.after(watchIntervalMs, resolve);
+  await untilAborted(promise, signal, () => callerGone).catch(() => {});
+  cancel();
 }

@@ -10,6 +10,7 @@ import { createFairSemaphore, type FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { everyTenant, type IssuerEntry, indistinctOf, overlapsOf, speaksFor } from "../base/issuers.ts";
+import { orUndefined } from "../base/json.ts";
 import type { Timers } from "../base/timers.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import { readAccessToken, refusedToken } from "./challenge.ts";
@@ -336,11 +337,7 @@ function onlyVerifier(
 }
 
 function claimedIssuer(token: string): string | undefined {
-  try {
-    const { iss } = decodeJwt(token);
-    return typeof iss === "string" ? iss : undefined;
-  } catch {
-    // Not a JWT: refused like a token of an unknown issuer.
-    return undefined;
-  }
+  // What is no JWT is refused like a token of an unknown issuer.
+  const iss: unknown = orUndefined(() => decodeJwt(token))?.iss;
+  return typeof iss === "string" ? iss : undefined;
 }

@@ -13,7 +13,7 @@ import {
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
 import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import type { IssuerEntry } from "../base/issuers.ts";
-import { isObject } from "../base/json.ts";
+import { isObject, orUndefined } from "../base/json.ts";
 import { refusedToken } from "./challenge.ts";
 
 /** scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) (RFC 6749 §3.3) */
@@ -165,9 +165,5 @@ function allOrNone(texts: readonly (string | undefined)[] | undefined): readonly
 
 /** Characters that a header cannot hold, and `%`, are percent-encoded in UTF-8 (RFC 3986 §2.1). */
 function percentDecoded(text: string | undefined): string | undefined {
-  try {
-    return text === undefined ? undefined : decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
+  return text === undefined ? undefined : orUndefined(() => decodeURIComponent(text));
 }

@@ -1,6 +1,7 @@
 /** Identifies the trusted ingress, the only peer whose identity headers count. */
 import { timingSafeEqual } from "node:crypto";
 import type { InboundRequest } from "../base/inbound-request.ts";
+import { orUndefined } from "../base/json.ts";
 import { addressGroup, isInNetworks, isLoopbackAddress, type Network, parseAddress } from "../base/network.ts";
 import { parseThumbprint, thumbprintOf } from "../base/text-forms.ts";
 import type { ForwardedCertificateFormat } from "../base/vocabulary.ts";
@@ -80,7 +81,7 @@ const byteSequence = /^:([A-Za-z0-9+/]+={0,2}):$/;
 const parsers: Readonly<Record<ForwardedCertificateFormat, (value: string) => Buffer | undefined>> = {
   thumbprint: parseThumbprint,
   pem(value) {
-    const body = pemCertificate.exec(decodePercent(value) ?? "")?.[1];
+    const body = pemCertificate.exec(orUndefined(() => decodeURIComponent(value)) ?? "")?.[1];
     return body === undefined ? undefined : thumbprintOfBase64(body.replace(/\r?\n/g, ""));
   },
   der(value) {
@@ -100,12 +101,4 @@ export function parseForwardedCertificate(value: string, format: ForwardedCertif
 function thumbprintOfBase64(text: string): Buffer | undefined {
   const der = Buffer.from(text, "base64");
   return der.length > 0 && der.toString("base64") === text ? thumbprintOf(der) : undefined;
-}
-
-function decodePercent(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }

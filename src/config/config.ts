@@ -3,6 +3,7 @@
  * validates its own settings and no others.
  */
 import { isMap, isScalar, parseDocument, visit } from "yaml";
+import { orUndefined } from "../base/json.ts";
 import { issuerDefaultKeys } from "./data-files.ts";
 import { type Files, fileProblems } from "./files.ts";
 import { read } from "./schema.ts";
@@ -182,9 +183,6 @@ function parseSettingsFile({ path, text }: SettingsText): SettingsFile {
       node.value = node.value === null ? "" : (node.source ?? String(node.value));
     },
   });
-  try {
-    return { values: new Map(Object.entries(document.toJS({ maxAliasCount: 0 }) as object)) };
-  } catch {
-    return broken("must not use aliases");
-  }
+  const values = orUndefined(() => document.toJS({ maxAliasCount: 0 }) as object);
+  return values === undefined ? broken("must not use aliases") : { values: new Map(Object.entries(values)) };
 }

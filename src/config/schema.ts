@@ -5,7 +5,7 @@
 
 import * as v from "valibot";
 import { type Document, isScalar, parseDocument, visit } from "yaml";
-import { isObject, parseJson } from "../base/json.ts";
+import { isObject, orUndefined, parseJson } from "../base/json.ts";
 
 /** A schema of a value that was read from text or a file. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
@@ -132,13 +132,9 @@ export function parseDataFile(text: string): unknown {
  * its shortest form or is repeated: then it is longer than its re-serialisation.
  */
 function parsedAsJson(text: string): unknown {
-  try {
-    const value: unknown = parseJson(text);
-    const written = text.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
-    return JSON.stringify(value).length === written.length ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = orUndefined(() => parseJson(text));
+  const written = text.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
+  return value !== undefined && JSON.stringify(value).length === written.length ? value : undefined;
 }
 
 function requireUniqueKeys(document: Document): void {

@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { orUndefined, parseJson } from "../base/json.ts";
+import { defined, orUndefined, parseJson } from "../base/json.ts";
 import { isCanonicalKeyReference } from "../base/key-reference-form.ts";
 import { isLoopbackHost, parseNetwork } from "../base/network.ts";
 import { parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
@@ -277,15 +277,9 @@ export const keyReferences = mapSetting(
       }),
     ),
     v.transform((map): readonly KeyReferenceRule[] =>
-      [...map].map(([pattern, { public_key_distribution: distribution, exchange_algorithm: algorithm, ...named }]) => {
-        const { tdf_key: tdfKey, ...rule } = named;
-        return {
-          pattern,
-          ...rule,
-          ...(distribution !== undefined && { publicKeyDistribution: distribution }),
-          ...(algorithm !== undefined && { exchangeAlgorithm: algorithm }),
-          ...(tdfKey !== undefined && { tdfKey }),
-        };
+      [...map].map(([pattern, { public_key_distribution: publicKeyDistribution, tdf_key: tdfKey, ...named }]) => {
+        const { exchange_algorithm: exchangeAlgorithm, ...rule } = named;
+        return { pattern, ...rule, ...defined({ publicKeyDistribution, exchangeAlgorithm, tdfKey }) };
       }),
     ),
   ),

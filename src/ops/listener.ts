@@ -4,6 +4,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import type { Clock } from "../base/clock.ts";
 import { refusalHeaders, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { RandomFill, RequestId } from "../base/ids.ts";
+import { orUndefined } from "../base/json.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import { singleFlight, type Timers } from "../base/timers.ts";
 import { continueIfExpected } from "../http/body.ts";
@@ -150,11 +151,8 @@ function requireClear({ headers, headersDistinct, url = "" }: IncomingMessage): 
     if ((headersDistinct[name]?.length ?? 0) > 1) throw unclear(`the request must name one ${name}`);
   // RFC 9112 §6.1. Node leaves codings below this one on the body.
   if (/[,\s]chunked$/i.test(headers["transfer-encoding"] ?? "")) throw unclear("the only transfer coding is chunked");
-  try {
-    decodeURIComponent(url);
-  } catch {
+  if (orUndefined(() => decodeURIComponent(url)) === undefined)
     throw unclear("the URL is not UTF-8 in percent encoding");
-  }
 }
 
 function unclear(message: string): ServiceError {

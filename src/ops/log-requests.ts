@@ -2,7 +2,7 @@
 
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import { hasRepeatedMember, isObject, parseJson } from "../base/json.ts";
+import { hasRepeatedMember, isObject, orUndefined, parseJson } from "../base/json.ts";
 import {
   isContentParameter,
   parseSearch,
@@ -54,14 +54,8 @@ export function readMembers(request: FastifyRequest): Members {
 /** Parses RFC 8259 JSON without repeated names, on which parsers disagree. */
 function parseObject(body: Uint8Array): Query {
   const refusal = new ServiceError("invalid_request", "the body must be a JSON object, each member once");
-  let text: string;
-  let value: unknown;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    value = parseJson(text);
-  } catch {
-    throw refusal;
-  }
+  const text = orUndefined(() => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body)) ?? "";
+  const value = orUndefined(() => parseJson(text));
   if (!isObject(value) || hasRepeatedMember(text, value)) throw refusal;
   return value;
 }

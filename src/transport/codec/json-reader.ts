@@ -9,7 +9,7 @@ import { type DescEnum, type DescField, type DescMessage, type Message, ScalarTy
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { invalidRequests, maxViolations, type ServiceError, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
-import { parseJson } from "../../base/json.ts";
+import { orUndefined, parseJson } from "../../base/json.ts";
 import { rememberedBy } from "../../base/remembered.ts";
 import { checkFree, isFree, isOpen, itemLimit, uncleanText, wrongType } from "./contract.ts";
 import { restWords } from "./normal-form.ts";
@@ -298,11 +298,7 @@ function copied(slice: string): string {
 /** Returns the name in quotes; unchanged if it is not JSON. */
 function nameOf(quoted: string): string {
   if (!quoted.includes("\\")) return quoted.slice(1, -1);
-  try {
-    return parseJson(quoted) as string;
-  } catch {
-    return quoted;
-  }
+  return (orUndefined(() => parseJson(quoted)) as string | undefined) ?? quoted;
 }
 
 /** Characters to look at one by one before a search for the next quote. */

@@ -1,5 +1,5 @@
 import { type CryptoKey, createLocalJWKSet, errors, type JWK } from "jose";
-import { signatureAlgorithms } from "./challenge.ts";
+import { refusedToken, signatureAlgorithms } from "./challenge.ts";
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
 
@@ -25,6 +25,10 @@ export type FindKeys = (
   signal: AbortSignal,
   mayFetch: () => void,
 ) => Promise<readonly CryptoKey[]>;
+
+export function unknownKey(): Error {
+  return refusedToken("invalid_token", "the access token is signed by an unknown key");
+}
 
 /** Returns the keys of the set that fit `kid` and `alg`. */
 export async function candidateKeys(keys: KeySet, { alg, kid }: TokenHeader): Promise<readonly CryptoKey[]> {

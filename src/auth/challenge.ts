@@ -79,11 +79,7 @@ export function insufficientScope(required: readonly string[], missing: readonly
 
 /** Returns the same refusal with a challenge for the DPoP scheme; other thrown values unchanged. */
 export function underDpop(thrown: unknown): unknown {
-  if (!(thrown instanceof ServiceError)) return thrown;
-  const { reason, message, details } = thrown;
-  if (!details.challenge?.startsWith("Bearer ")) return thrown;
-  const challenge = `DPoP ${details.challenge.slice("Bearer ".length)}, ${algs}`;
-  return new ServiceError(reason, message, { ...details, challenge });
+  return challengedBy(thrown, (given) => given.replace(/^Bearer .*/s, (bearer) => `DPoP ${bearer.slice(7)}, ${algs}`));
 }
 
 /**
@@ -92,11 +88,13 @@ export function underDpop(thrown: unknown): unknown {
  * @param name without `"` or `\`
  */
 export function inRealm(name: string, thrown: unknown): unknown {
-  if (!(thrown instanceof ServiceError)) return thrown;
+  return challengedBy(thrown, (given) => given.replace(realm, `realm="${name}"`));
+}
+
+function challengedBy(thrown: unknown, change: (challenge: string) => string): unknown {
+  if (!(thrown instanceof ServiceError) || thrown.details.challenge === undefined) return thrown;
   const { reason, message, details } = thrown;
-  if (details.challenge === undefined) return thrown;
-  const challenge = details.challenge.replace(realm, `realm="${name}"`);
-  return new ServiceError(reason, message, { ...details, challenge });
+  return new ServiceError(reason, message, { ...details, challenge: change(thrown.details.challenge) });
 }
 
 /** 503 if the issuer does not answer, or its keys are not known. `cause` is for the log. */

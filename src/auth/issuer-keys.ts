@@ -3,8 +3,8 @@ import { createLocalJWKSet } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../base/clock.ts";
 import { untilAborted } from "../base/timers.ts";
-import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
-import { issuerUnavailable, refusedToken } from "./challenge.ts";
+import { candidateKeys, type FindKeys, type KeySet, unknownKey } from "./candidate-keys.ts";
+import { issuerUnavailable } from "./challenge.ts";
 import { discover, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
 
 /** Within this time a withdrawn key stops verifying, and a new `jwks_uri` is used. */
@@ -228,10 +228,6 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
 
 function late(): Error {
   return issuerUnavailable(retryAfterSeconds, "the caller's deadline passed first");
-}
-
-function unknownKey(): Error {
-  return refusedToken("invalid_token", "the access token is signed by an unknown key");
 }
 
 /**

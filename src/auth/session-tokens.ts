@@ -5,8 +5,7 @@ import type { AttributeValues } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
 import { newRecordId, type RandomFill, type TenantId } from "../base/ids.ts";
 import { rememberedBy } from "../base/remembered.ts";
-import { candidateKeys, type FindKeys } from "./candidate-keys.ts";
-import { refusedToken } from "./challenge.ts";
+import { candidateKeys, type FindKeys, unknownKey } from "./candidate-keys.ts";
 
 export interface SessionKeys {
   readonly signing: { readonly kid: string; readonly alg: string; readonly privateKey: KeyObject };
@@ -128,6 +127,6 @@ export function sessionKeyFinder(source: SessionKeySource): FindKeys {
   return async (header) => {
     const keys = await candidateKeys(keySetOf(source.current.published), header);
     if (keys.length > 0) return keys;
-    throw refusedToken("invalid_token", "the access token is signed by an unknown key");
+    throw unknownKey();
   };
 }

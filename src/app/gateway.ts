@@ -41,7 +41,7 @@ import { createProtectionService } from "../transport/rpc/protection.ts";
 import { createEvidenceService, createRegistrationService } from "../transport/rpc/records.ts";
 import type { ServerOptions } from "../transport/server.ts";
 import type { HealthAnswers, HealthOptions } from "../transport/unauthenticated/health.ts";
-import { type Catalog, createCatalog, createReflectionService } from "../transport/unauthenticated/reflection.ts";
+import { createCatalog, createReflectionService } from "../transport/unauthenticated/reflection.ts";
 import { ingressOf } from "./callers.ts";
 import type { Machine } from "./followed-files.ts";
 import type { FurtherApi } from "./further-apis.ts";
@@ -102,11 +102,8 @@ export function unauthenticatedServices(
 ): ServiceBinding[] {
   const bindings = [bind(Health, health.service), ...open];
   if (!reflection) return bindings;
-  let catalog: Catalog | undefined;
-  const service = createReflectionService(() => {
-    catalog ??= createCatalog([...publicServices, ...further, Health], [file_google_rpc_error_details]);
-    return catalog;
-  });
+  const services = [...publicServices, ...further, Health];
+  const service = createReflectionService(() => createCatalog(services, [file_google_rpc_error_details]));
   return [...bindings, bind(ServerReflection, service.v1), bind(ServerReflectionAlpha, service.v1alpha)];
 }
 
@@ -130,7 +127,7 @@ export function serverOptions(
     ),
   );
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
-  const chain = createChain({ headerPrefix: config.headerPrefix, ...chainOptions });
+  const chain = createChain({ headerPrefix: config.headerPrefix, addressOf, ...chainOptions });
   const streamServices = apis.flatMap(({ streams = [] }) => streams);
   const rpcDescs = [...streamServices, ...rpcServices].map(({ desc }) => desc);
   const endSpan = tracing && createCallSpans(methods, rpcDescs, config.tlsCert === undefined ? "http" : "https");
@@ -154,7 +151,6 @@ export function serverOptions(
       metrics.watchQueue("admission", waiting);
       metrics.watchPlaces(places);
     },
-    tenantHeader: `${config.headerPrefix}tenant-id`,
     listener: {
       ...(tls !== undefined && { tls }),
       headersTimeoutMs,

@@ -4,13 +4,13 @@ import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } fr
 import { overloaded, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
-import { Accounts, type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
+import { type Accounts, type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
 import { headerProblem, inboundOf, pathOf } from "../http/inbound-request.ts";
 import { createListener, type Listener, type ListenerOptions, noSchemas } from "../http/listener.ts";
 import { expectationProblem, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/call.ts";
-import { type AdapterOptions, countCaller, type Gate } from "./calls/exchange.ts";
+import type { AdapterOptions, Gate } from "./calls/exchange.ts";
 import { type ServedMethod, type ServiceBinding, unaryMethods } from "./calls/methods.ts";
 import {
   isRpcRequest,
@@ -42,8 +42,8 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** Lowercase name of the header in which an ingress names the tenant. */
-  readonly tenantHeader: string;
+  /** What calls count for in admission. */
+  readonly accounts: Accounts;
   readonly admissionLimits?: AdmissionLimits;
   /** Whether memory is almost used up. Default: never. */
   readonly isShortOfMemory?: () => boolean;
@@ -53,9 +53,7 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
 }
 
 /** Creates the server. Nothing is bound until `listen`. */
-export async function createServer(given: ServerOptions): Promise<Listener & { readonly admit: Admit }> {
-  const accounts = new Accounts(given);
-  const options = { ...given, gate: countCaller(given.gate, accounts) };
+export async function createServer(options: ServerOptions): Promise<Listener & { readonly admit: Admit }> {
   const paths = pathsOf(options);
   const refuseRoute = (request: FastifyRequest, reply: FastifyReply) => {
     const { inbound } = request.call;
@@ -110,7 +108,6 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   const admit = createAdmit({
     ...options,
     admission,
-    accounts,
     refusalOf: overloadRefusal(paths, options),
     unauthenticatedPaths: unauthenticatedPaths(unauthenticatedServices),
   });

@@ -17,6 +17,7 @@ export function bareServer(
   const addressOf: ServerOptions["addressOf"] = ({ remoteAddress }) => remoteAddress;
   const chain = createChain({
     headerPrefix: "x-svc-",
+    addressOf,
     requiredScopes: () => [],
     verifier: {
       async authenticate(inbound) {
@@ -30,7 +31,7 @@ export function bareServer(
     },
   });
   return {
-    ...{ service: "test", methods: servedMethods(services), tenantHeader: "x-svc-tenant-id" },
+    ...{ service: "test", methods: servedMethods(services) },
     ...chain,
     addressOf,
     watchAdmission: () => {},

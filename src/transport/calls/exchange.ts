@@ -8,7 +8,6 @@ import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ServiceError } from "../../base/errors.ts";
-import type { Accounts } from "../../http/admit.ts";
 import {
   type BodyBudget,
   type BodyLease,
@@ -269,18 +268,3 @@ export type Gate = (context: GateContext) => Promise<void>;
 
 /** A part of the gate, which may end at once. Throws or rejects to refuse. */
 export type GateLink = (context: GateContext) => void | Promise<void>;
-
-/** Wraps the gate: after it, the call counts for the tenant of its credentials. */
-export function countCaller(gate: Gate, accounts: Pick<Accounts, "recognize">): Gate {
-  return async (context) => {
-    try {
-      await gate(context);
-    } finally {
-      const { ticket, caller, inbound } = context.call;
-      if (caller !== undefined) {
-        ticket?.belongsTo(caller.tenantId);
-        accounts.recognize(inbound, caller.tenantId);
-      }
-    }
-  };
-}

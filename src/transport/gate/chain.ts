@@ -2,13 +2,14 @@
  * What every call passes, in order, on every protocol. The gate runs on the headers alone, before a byte of
  * the body is read. The checks run on the message, before the handler.
  */
-import { matchTenantHeader, requireScopes } from "../../auth/authenticator.ts";
+import { type Authenticator, matchTenantHeader, requireScopes } from "../../auth/authenticator.ts";
 import { presentedScheme, refusedToken } from "../../auth/challenge.ts";
 import type { SessionPeer } from "../../auth/confirmation.ts";
 import type { Caller } from "../../base/caller.ts";
 import { invalidRequest, invalidRequests, type ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { traced } from "../../base/trace.ts";
+import { Accounts } from "../../http/admit.ts";
 import type { Call, ReceiptDetail } from "../calls/call.ts";
 import type { Checks, Gate, GateContext, GateLink } from "../calls/exchange.ts";
 import { rulesOf } from "../codec/rules.ts";
@@ -16,7 +17,9 @@ import { rulesOf } from "../codec/rules.ts";
 export interface ChainOptions {
   /** Lowercase prefix of our own headers, such as `x-svc-`. */
   readonly headerPrefix: string;
-  readonly verifier: CredentialVerifier;
+  /** Returns the address of a call, as `callerAddress` does. */
+  readonly addressOf: (inbound: InboundRequest) => string;
+  readonly verifier: Pick<Authenticator, "authenticate" | "authenticateStill">;
   /** Scopes of a method, default ones included. */
   readonly requiredScopes: (rpc: string) => readonly string[];
   /** Enforces quotas of tenants; absent if there are none. */
@@ -32,11 +35,14 @@ export interface Chain {
   /** Gate for a stream that is open: detects credentials that were revoked or count for less since it began. */
   readonly gateStill: Gate;
   readonly checks: Checks;
+  /** What admission counts calls for, until their credentials are verified again. */
+  readonly accounts: Accounts;
 }
 
 export function createChain(options: ChainOptions): Chain {
-  const { verifier, requiredScopes, quotas, withoutCredentials } = options;
+  const { addressOf, verifier, requiredScopes, quotas, withoutCredentials } = options;
   const tenantHeader = `${options.headerPrefix}tenant-id`;
+  const accounts = new Accounts({ addressOf, tenantHeader });
   /** A forwarded tenant header must equal the tenant of the credentials; then the scopes (specification 5.5, 5.7). */
   const requireAllowed = (caller: Caller, { call: { inbound }, rpc }: GateContext) => {
     matchTenantHeader(caller, inbound, tenantHeader);
@@ -46,6 +52,9 @@ export function createChain(options: ChainOptions): Chain {
     const { call, signal } = context;
     call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(call.inbound, signal));
     call.span?.authenticated();
+    const { tenantId } = call.caller;
+    call.ticket?.belongsTo(tenantId);
+    accounts.recognize(call.inbound, tenantId);
     requireAllowed(call.caller, context);
     const pending = quotas?.(context);
     if (pending !== undefined) await pending;
@@ -61,14 +70,8 @@ export function createChain(options: ChainOptions): Chain {
       requireAllowed(caller, context);
     },
     checks: createChecks(options),
+    accounts,
   };
-}
-
-/** Verifies credentials. Rejects with a `ServiceError` if they are not accepted. */
-interface CredentialVerifier {
-  authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /** Verifies credentials of an open stream again, without proofs that can be used only once. */
-  authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
 }
 
 /** Gate of the session route: notes the peer that asks for a session. Refuses as `sessionPeer` does. */

@@ -30,16 +30,18 @@ interface ReflectionService {
 }
 
 /** Answers both versions from the catalog, which is loaded for the first question. */
-export function createReflectionService(catalog: () => Catalog): ReflectionService {
+export function createReflectionService(load: () => Catalog): ReflectionService {
+  let catalog: Catalog | undefined;
   const v1: ServiceImpl<typeof ServerReflection> = {
     async *serverReflectionInfo(requests) {
       // Sends each file once per conversation: clients keep what they got.
       const sent = new Set<DescFile>();
       for await (const request of requests) {
+        catalog ??= load();
         yield {
           validHost: request.host,
           originalRequest: request,
-          messageResponse: answer(catalog(), request.messageRequest, sent),
+          messageResponse: answer(catalog, request.messageRequest, sent),
         };
       }
     },

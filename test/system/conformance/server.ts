@@ -126,20 +126,20 @@ const methods = service.methods
     };
   });
 
+const addressOf = ({ remoteAddress }: { readonly remoteAddress: string }) => remoteAddress;
 const chain = createChain({
   headerPrefix: "x-conformance-",
+  addressOf,
   verifier: { verify: () => Promise.reject(new Error("no method here needs credentials")) } as never,
   requiredScopes: () => [],
   withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, async () => {}])),
 });
-const addressOf = ({ remoteAddress }: { readonly remoteAddress: string }) => remoteAddress;
 const server = await createServer({
   service: "conformance",
   methods,
   ...chain,
   // The messages of the suite are no requests of ours.
   checks: () => {},
-  tenantHeader: "x-conformance-tenant-id",
   watchAdmission: () => {},
   addressOf,
   bodies: createBodyBudget({ maxBytes: 2 ** 30, addressOf }),

@@ -11,6 +11,7 @@ const caller = { tenantId: "tenant-a", principalId: "p", subject: "s", authSourc
 function chainOf(authenticate: () => Promise<Caller>) {
   return createChain({
     headerPrefix: "x-svc-",
+    addressOf: ({ remoteAddress }) => remoteAddress,
     verifier: { authenticate, authenticateStill: authenticate },
     requiredScopes: () => ["platform-api.access"],
   });

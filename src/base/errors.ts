@@ -120,9 +120,14 @@ function otherProblems(count: number): string {
   return ` (and ${count} more problem${count === 1 ? "" : "s"})`;
 }
 
-/** A 400 for one member. */
-export function invalidRequest(field: string, rule: string, message: string): ServiceError {
-  return new ServiceError("invalid_request", message, { violations: [{ field, rule, message }] });
+/** A 400 for one member; for the whole body or headers if the field is empty. */
+export function invalidRequest(
+  field: string,
+  rule: string,
+  message: string,
+  details: RefusalDetails = {},
+): ServiceError {
+  return new ServiceError("invalid_request", message, { ...details, violations: [{ field, rule, message }] });
 }
 
 /** A 503 for a store that cannot be used now, or a log that must not be continued. The cause is for the log only. */

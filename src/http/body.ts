@@ -32,10 +32,6 @@ export function bodyTooLarge(): ServiceError {
   return new ServiceError("body_too_large", "request exceeds the size limit of this method");
 }
 
-export function bodyTooSlow(): ServiceError {
-  return new ServiceError("request_timeout", "request body did not arrive in time");
-}
-
 /** Sends `100 Continue` to a caller that expects it (`Expect: 100-continue`). Does nothing if the caller has left. */
 export function continueIfExpected(
   { headers }: Pick<IncomingMessage, "headers">,
@@ -58,13 +54,6 @@ export function hasBody(request: IncomingMessage | Http2ServerRequest): boolean 
   return request.headers["transfer-encoding"] !== undefined || (declaredBytes(request) ?? 0) > 0;
 }
 
-/** Refuses a body by its announced size: throws `body_too_large`, or `overloaded` if there is no room. */
-function admitBody({ bytes }: Announced, { maxBytes, lease }: BodyLimits): void {
-  if (bytes === undefined) return;
-  if (bytes > maxBytes) throw bodyTooLarge();
-  lease.holds(bytes);
-}
-
 /**
  * Reads the whole body. Rejects with `body_too_large` or `overloaded` before or while reading, `request_timeout`,
  * `canceled` when the stream ends early, or the refusal behind `signal`. On rejection the stream is left paused.
@@ -80,7 +69,9 @@ export async function readBody(
   ticket?: AdmissionTicket,
   onAdmitted?: () => void,
 ): Promise<Buffer> {
-  admitBody(announced, limits);
+  const { bytes = 0 } = announced;
+  if (bytes > limits.maxBytes) throw bodyTooLarge();
+  limits.lease.holds(bytes);
   onAdmitted?.();
   if (signal.aborted) throw abortRefusal(signal);
   const whole = readArrived(stream, announced.bytes);
@@ -102,7 +93,8 @@ async function awayFrom(ticket: AdmissionTicket, reading: Promise<Buffer>, signa
 function readOn(stream: Readable, announced: Announced, limits: BodyLimits, signal: AbortSignal): Promise<Buffer> {
   return new Promise<Buffer>((resolve, reject) => {
     const collected = new Collected(announced, limits);
-    const timer = setTimeout(() => settle(bodyTooSlow()), limits.timeoutMs);
+    const late = () => settle(new ServiceError("request_timeout", "request body did not arrive in time"));
+    const timer = setTimeout(late, limits.timeoutMs);
     const settle = (refusal?: ServiceError) => {
       clearTimeout(timer);
       stream.off("data", onData).off("end", onEnd).off("error", onGone).off("close", onGone);

@@ -41,8 +41,16 @@ class Inbound implements InboundRequest {
     return headerValues(this.#rawHeaders, name);
   }
 
+  /**
+   * Undefined too if it does not come from a configured authority, or has expired: connections and resumed sessions may
+   * outlive it (RFC 8446 §4.6.1).
+   */
   clientCertificate(): Uint8Array | undefined {
-    return clientCertificate(this.#socket);
+    const socket = this.#socket;
+    const certificate = socket?.encrypted && socket.authorized ? certificateOf(socket) : undefined;
+    return certificate !== undefined && certificate.validToDate.getTime() > systemClock.now()
+      ? certificate.raw
+      : undefined;
   }
 }
 
@@ -65,18 +73,6 @@ export function requestIdOf(inbound: InboundRequest, clock: Clock, random: Rando
 
 /** Certificates of open connections, which keep theirs; each is read and parsed once. */
 const certificateOf = rememberedBy((socket: TLSSocket): X509Certificate | undefined => socket.getPeerX509Certificate());
-
-/**
- * Returns the certificate of this TLS session if it comes from a configured authority and has not expired: connections
- * and resumed sessions may outlive it (RFC 8446 §4.6.1).
- */
-function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefined {
-  if (!socket?.encrypted || !socket.authorized) return undefined;
-  const certificate = certificateOf(socket);
-  return certificate !== undefined && certificate.validToDate.getTime() > systemClock.now()
-    ? certificate.raw
-    : undefined;
-}
 
 /** host [ ":" port ] (RFC 3986 §3.2), never empty and without user information. */
 const authorityPattern = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?$/;

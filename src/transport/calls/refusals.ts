@@ -14,8 +14,8 @@ import { trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import {
+  invalidRequest,
   type Reason,
-  type RefusalDetails,
   refusalHeaders,
   ServiceError,
   toEnvelope,
@@ -124,14 +124,17 @@ function writeRpcRefusal(
   if (accepts !== undefined && refusal.reason === "unsupported_encoding")
     error.metadata.set(protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding", accepts);
   const codec = /json/i.test(contentType) ? "json" : "proto";
-  if (protocol === "connect")
-    return /^application\/connect\+(?:proto|json)\b/i.test(contentType)
-      ? endOfStream(error, codec, headers)
-      : connectError(
-          error,
-          { ...Object.fromEntries(error.metadata), ...headers, ...asHeaders(Object.fromEntries(trailers)) },
-          status ?? httpStatus(refusal, error),
-        );
+  if (protocol === "connect") {
+    if (/^application\/connect\+(?:proto|json)\b/i.test(contentType)) return endOfStream(error, codec, headers);
+    const body = errorToJsonBytes(error, undefined);
+    const own = { "content-type": "application/json", "content-length": String(body.byteLength) };
+    const ofTrailers = asHeaders(Object.fromEntries(trailers));
+    return {
+      status: status ?? (ofHttp.has(refusal.reason) ? refusal.httpStatus : codeToHttpStatus(error.code)),
+      headers: { ...own, ...Object.fromEntries(error.metadata), ...headers, ...ofTrailers },
+      body,
+    };
+  }
   const ofGrpc = Object.fromEntries(setTrailerStatus(trailers, error));
   const written = writeGrpc(protocol, codec, headers, new Uint8Array(), ofGrpc);
   if (!/^application\/grpc-web-text/i.test(contentType)) return written;
@@ -162,12 +165,6 @@ export function asHeaders(trailers: Readonly<Record<string, string>>): Readonly<
   return Object.fromEntries(Object.entries(trailers).map(([name, value]) => [`trailer-${name}`, value]));
 }
 
-function connectError(error: ConnectError, headers: Written["headers"], status: number): Written {
-  const body = errorToJsonBytes(error, undefined);
-  const own = { "content-type": "application/json", "content-length": String(body.byteLength) };
-  return { status, headers: { ...own, ...headers }, body };
-}
-
 /** Connect streams are answered with 200 and carry the error in their last message. */
 function endOfStream(error: ConnectError, codec: string, headers: Written["headers"]): Written {
   const end = endStreamToJson(new Headers(), error, undefined);
@@ -177,10 +174,6 @@ function endOfStream(error: ConnectError, codec: string, headers: Written["heade
 
 /** Reasons with an HTTP status: Connect clients read the error, intermediaries the status. */
 const ofHttp: ReadonlySet<Reason> = new Set(["no_route", "method_not_allowed", "unsupported_media_type"]);
-
-function httpStatus(refusal: ServiceError, { code }: ConnectError): number {
-  return ofHttp.has(refusal.reason) ? refusal.httpStatus : codeToHttpStatus(code);
-}
 
 function writeEnvelope(
   service: string,
@@ -242,19 +235,14 @@ export function toServiceError(thrown: unknown): ServiceError {
   return new ServiceError("internal", "internal error", { cause: thrown });
 }
 
-/** Refuses a message that violates its protocol. */
-export function invalidMessage(rule: string, message: string, details: RefusalDetails = {}): ServiceError {
-  return new ServiceError("invalid_request", message, { ...details, violations: [{ field: "", rule, message }] });
-}
-
 /** Refuses a unary call without exactly one message (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). */
 export function wrongMessageCount(): ServiceError {
-  return invalidMessage("cardinality", "exactly one request message is expected", { code: "unimplemented" });
+  return invalidRequest("", "cardinality", "exactly one request message is expected", { code: "unimplemented" });
 }
 
 /** Refuses a compressed message without an encoding (https://github.com/grpc/grpc/blob/master/doc/compression.md). */
 export function undeclaredCompression(): ServiceError {
-  return invalidMessage("compression", "a compressed message needs an encoding", { code: "internal" });
+  return invalidRequest("", "compression", "a compressed message needs an encoding", { code: "internal" });
 }
 
 export function methodNotAllowed(allow: string): ServiceError {

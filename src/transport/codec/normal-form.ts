@@ -60,10 +60,6 @@ interface Member {
 /** Lists that were added later: left out if empty, so that older records stay the same. */
 const leftOutEmpty: ReadonlySet<string> = new Set(["understood_obligations"]);
 
-function isEmpty(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 0;
-}
-
 /**
  * Converts a message. Leaves out fields that are marked `debug_redact` (object bytes, secrets), so that they can
  * neither be recorded nor logged.
@@ -87,7 +83,8 @@ export function convertMessage(desc: DescMessage, message: Message): JsonObject 
   const result: Record<string, JsonValue> = {};
   for (const { localName, name, convert } of membersOf(desc)) {
     const value = values[localName];
-    if (value !== undefined && !(leftOutEmpty.has(name) && isEmpty(value))) result[name] = convert(value as never);
+    const isLeftOut = value === undefined || (leftOutEmpty.has(name) && (value as readonly unknown[]).length === 0);
+    if (!isLeftOut) result[name] = convert(value as never);
   }
   return result;
 }
@@ -105,13 +102,19 @@ function converter(field: DescField): Convert {
       return (value: Message) => convertMessage(field.message, value);
     case "enum": {
       const names = enumNames(field.enum);
-      return (value: number) => wordOf(names, value);
+      return (value: number) => {
+        const name = names.get(value);
+        if (name === undefined) throw new TypeError("enumeration holds a value that is not declared");
+        return name;
+      };
     }
     case "scalar":
       return scalar(field.scalar);
-    case "list":
+    case "list": {
       if (field.listKind !== "scalar") break;
-      return items(scalar(field.scalar));
+      const convert = scalar(field.scalar);
+      return (value: readonly never[]) => value.map(convert);
+    }
     case "map":
       if (field.mapKind !== "scalar" || field.scalar !== ScalarType.STRING) break;
       return inOrder;
@@ -139,16 +142,6 @@ function inOrder(value: Record<string, string>): JsonObject {
   const keys = Object.keys(value);
   if (keys.length < 2) return { ...value };
   return Object.fromEntries(keys.sort().map((key) => [key, value[key] as string]));
-}
-
-function items(convert: Convert): Convert {
-  return (value: readonly never[]) => value.map(convert);
-}
-
-function wordOf(names: ReadonlyMap<number, string>, value: number): string {
-  const name = names.get(value);
-  if (name === undefined) throw new TypeError("enumeration holds a value that is not declared");
-  return name;
 }
 
 /** Words of an enumeration by number, such as `tdf` for `ARTIFACT_PROFILE_TDF`. */

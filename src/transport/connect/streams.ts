@@ -8,7 +8,7 @@ import { Code, ConnectError, createConnectRouter, createContextValues, type Inte
 import type { Compression, UniversalHandler, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { ServiceError } from "../../base/errors.ts";
+import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { neighbourhood } from "../../base/network.ts";
 import { rememberedBy } from "../../base/remembered.ts";
@@ -21,7 +21,6 @@ import { type AdapterOptions, addRoute, type Gate } from "../calls/exchange.ts";
 import { Inlet } from "../calls/inlet.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import {
-  invalidMessage,
   methodNotAllowed,
   protocolOf,
   type RefusedWith,
@@ -43,6 +42,7 @@ interface OpeningStream {
   readonly request: FastifyRequest;
   readonly call: Call;
   readonly rpc: string;
+  readonly method: DescMethod;
   readonly body: AsyncIterable<Uint8Array>;
   /** Aborted when the deadline passes, and when the caller goes away. */
   readonly signal: AbortSignal;
@@ -54,8 +54,6 @@ interface OpeningStream {
 
 interface StreamsOptions {
   readonly service: string;
-  /** Whether the method is one of those to serve. Default: all streams. */
-  readonly isKind?: (method: DescMethod) => boolean;
   readonly handlerOptions: Pick<UniversalHandlerOptions, "binaryOptions" | "jsonOptions">;
   readonly maxMessageBytes: (rpc: string) => number;
   readonly acceptsCompression: boolean;
@@ -69,11 +67,10 @@ export function registerStreams(
   services: readonly ServiceBinding[],
   options: StreamsOptions,
 ): void {
-  const { isKind = isStream } = options;
   const router = createConnectRouter();
   for (const { desc, impl } of services) {
     for (const method of desc.methods) {
-      if (!isKind(method)) continue;
+      if (method.methodKind === "unary") continue;
       router.rpc(method, implementation(method, impl), {
         ...options.handlerOptions,
         interceptors: [reportStreamErrors(options.service)],
@@ -88,10 +85,6 @@ export function registerStreams(
     );
 }
 
-function isStream({ methodKind }: DescMethod): boolean {
-  return methodKind !== "unary";
-}
-
 async function carry(
   handler: UniversalHandler,
   { service, open, acceptsCompression }: StreamsOptions,
@@ -100,7 +93,8 @@ async function carry(
 ): Promise<void> {
   const { raw } = request;
   const { raw: response } = reply;
-  const rpc = `${handler.service.name}/${handler.method.name}`;
+  const { method } = handler;
+  const rpc = `${handler.service.name}/${method.name}`;
   const call = route(request.call, protocolOf(raw.headers["content-type"]), rpc);
   const refuse = (refusal: ServiceError, refusedWith?: RefusedWith) =>
     sendRefusal(service, refusal, request, reply, refusedWith);
@@ -123,13 +117,13 @@ async function carry(
   onEnd(deadline.end);
   const signal = AbortSignal.any([universal.signal, deadline.signal]);
   try {
-    const opening = { request, call, rpc, signal, deadline: deadline.signal, onEnd };
+    const opening = { request, call, rpc, method, signal, deadline: deadline.signal, onEnd };
     const body = await open({ ...opening, body: universal.body as AsyncIterable<Uint8Array> });
     negotiate(header, encodingHeaders[call.protocol as keyof typeof encodingHeaders], acceptsCompression);
     if (problem !== undefined) throw problem;
     const answer = await handler({ ...universal, signal, body });
     if (answer.status === 505)
-      return refuse(invalidMessage("http.version", "this method needs HTTP/2"), {
+      return refuse(invalidRequest("", "http.version", "this method needs HTTP/2"), {
         headers: Object.fromEntries(answer.header ?? []),
         status: 505,
       });
@@ -204,7 +198,8 @@ export function reportStreamErrors(service: string): Interceptor {
 function refusalOf(thrown: unknown, signal: AbortSignal): ServiceError {
   if (isPast(signal)) return deadlinePassed;
   // Work for a caller that has left rejects with the signal's reason.
-  if (signal.aborted && (thrown === signal.reason || isAbort(thrown))) return abortRefusal(signal);
+  const isAbort = thrown === signal.reason || (thrown instanceof Error && thrown.name === "AbortError");
+  if (signal.aborted && isAbort) return abortRefusal(signal);
   if (!isOfProtocol(thrown)) return toServiceError(thrown);
   if (signal.aborted) return callerGone;
   // Connect counts the messages of a stream that has only one.
@@ -226,9 +221,11 @@ function unreadable(cause: ConnectError, isJson: boolean): ServiceError {
       return bodyTooLarge();
     case Code.Internal:
       // Connect reports malformed binary as internal.
-      return isJson ? toServiceError(cause) : invalidMessage("protobuf", "message is not valid protobuf", { cause });
+      return isJson
+        ? toServiceError(cause)
+        : invalidRequest("", "protobuf", "message is not valid protobuf", { cause });
     case Code.InvalidArgument:
-      return invalidMessage("decode", "message could not be decoded", { cause });
+      return invalidRequest("", "decode", "message could not be decoded", { cause });
     default:
       return toServiceError(cause);
   }
@@ -237,10 +234,6 @@ function unreadable(cause: ConnectError, isJson: boolean): ServiceError {
 /** Whether Connect raised the error. */
 function isOfProtocol(thrown: unknown): thrown is ConnectError {
   return thrown instanceof ConnectError && !(thrown.cause instanceof ServiceError);
-}
-
-function isAbort(thrown: unknown): boolean {
-  return thrown instanceof Error && thrown.name === "AbortError";
 }
 
 /** The deadline ends the messages early, which counts as an error. */

@@ -15,21 +15,14 @@ import {
 import { parseTimeout as parseGrpcTimeout, parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseWebType, trailerFlag } from "@connectrpc/connect/protocol-grpc-web";
 import type { FastifyInstance } from "fastify";
-import { invalidRequests, ServiceError } from "../../base/errors.ts";
+import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
+import { orUndefined } from "../../base/json.ts";
 import { type BodyLimits, bodyTooLarge } from "../../http/body.ts";
 import { type Call, type Protocol, route } from "../calls/call.ts";
 import { type AdapterOptions, addUnaryRoute, type CallContext, exchange, type Source } from "../calls/exchange.ts";
 import type { UnaryMethod } from "../calls/methods.ts";
-import {
-  asHeaders,
-  invalidMessage,
-  methodNotAllowed,
-  protocolOf,
-  type Written,
-  writeGrpc,
-  writeRefusal,
-} from "../calls/refusals.ts";
+import { asHeaders, methodNotAllowed, protocolOf, type Written, writeGrpc, writeRefusal } from "../calls/refusals.ts";
 import { requestReader } from "../codec/items.ts";
 import { encodeFrame, frameEncoder, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
 
@@ -164,7 +157,7 @@ export function timeoutOf(
   const { timeoutHeader, parseTimeout } = protocols[protocol];
   const { timeoutMs, error } = parseTimeout(textOf(headers[timeoutHeader]) ?? null, Number.MAX_SAFE_INTEGER);
   if (error === undefined) return { timeoutMs };
-  return { timeoutMs, problem: invalidMessage("timeout", "the timeout header is malformed") };
+  return { timeoutMs, problem: invalidRequest("", "timeout", "the timeout header is malformed") };
 }
 
 function textOf(value: string | string[] | undefined): string | undefined {
@@ -175,11 +168,9 @@ function textOf(value: string | string[] | undefined): string | undefined {
 function messageIn(query: URLSearchParams): Uint8Array {
   const text = query.get("message") ?? "";
   if (query.get("base64") !== "1") return Buffer.from(text, "utf8");
-  try {
-    return base64Decode(text);
-  } catch {
-    throw invalidRequests([{ field: "", rule: "base64", message: "message is not base64" }]);
-  }
+  const message = orUndefined(() => base64Decode(text));
+  if (message !== undefined) return message;
+  throw invalidRequest("", "base64", "message is not base64");
 }
 
 function writeFrame({ protocol, isJson }: Form, frame: Uint8Array, context: CallContext): Written {
@@ -232,7 +223,7 @@ function through(create: () => Duplex): Decompress {
         parts.push(part);
       }
     } catch (error) {
-      throw error instanceof ServiceError ? error : invalidMessage("decode", "message could not be decoded");
+      throw error instanceof ServiceError ? error : invalidRequest("", "decode", "message could not be decoded");
     } finally {
       stream.destroy();
     }

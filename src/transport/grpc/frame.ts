@@ -2,8 +2,9 @@
 import { type DescField, type DescMessage, type Message, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { isWrapperDesc } from "@bufbuild/protobuf/wkt";
+import { invalidRequest } from "../../base/errors.ts";
 import { bodyTooLarge, prefixBytes as frameHeaderBytes } from "../../http/body.ts";
-import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../calls/refusals.ts";
+import { undeclaredCompression, wrongMessageCount } from "../calls/refusals.ts";
 
 export { frameHeaderBytes };
 
@@ -50,7 +51,7 @@ export async function readOnly<T extends object>(
 }
 
 function incomplete() {
-  return invalidMessage("decode", "message could not be decoded");
+  return invalidRequest("", "decode", "message could not be decoded");
 }
 
 export function encodeFrame(message: Uint8Array): Buffer {

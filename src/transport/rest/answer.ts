@@ -79,19 +79,15 @@ function compile(desc: DescMessage, long: (text: string) => string): Convert {
     .map((field): Member => {
       const { name, localName } = field;
       const convert = converter(field, long);
-      const isOptional = field.presence !== FeatureSet_FieldPresence.IMPLICIT;
-      return { localName, name, convert: isOptional ? orAbsent(convert) : convert };
+      if (field.presence === FeatureSet_FieldPresence.IMPLICIT) return { localName, name, convert };
+      // `JSON.stringify` leaves out what is undefined.
+      return { localName, name, convert: (value) => (value === undefined ? undefined : convert(value)) };
     });
   return (message: Readonly<Record<string, unknown>>) => {
     const json: Record<string, unknown> = {};
     for (const { localName, name, convert } of members) json[name] = convert(message[localName] as never);
     return json;
   };
-}
-
-/** `JSON.stringify` leaves out what is undefined. */
-function orAbsent(convert: Convert): Convert {
-  return (value) => (value === undefined ? undefined : convert(value));
 }
 
 function converter(field: DescField, long: (text: string) => string): Convert {

@@ -1,5 +1,4 @@
 /** Services without credentials: health probes, and reflection for tools. They are outside the gate, without JSON routes. */
-import type { DescMethod } from "@bufbuild/protobuf";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { untilAborted } from "../../base/timers.ts";
@@ -34,34 +33,21 @@ export function registerUnauthenticated(
   const maxBodyBytes = () => maxMessageBytes;
   const open = { gate: async () => {}, checks: () => {} };
   registerUnary(app, services.flatMap(unaryMethods), { service, bodies, ...open, limits: { ...limits, maxBodyBytes } });
-  // Watches and conversations have separate limits.
-  const kinds = [
-    { isKind: isWatch, enter: streamLimiter(watchLimits, addressOf), maxReadingMs: limits.bodyTimeoutMs },
-    { isKind: isConversation, enter: streamLimiter(conversationLimits, addressOf), maxReadingMs: maxConversationMs },
-  ];
-  for (const { isKind, enter, maxReadingMs } of kinds) {
-    registerStreams(app, services, {
-      service,
-      isKind,
-      handlerOptions: {},
-      maxMessageBytes: maxBodyBytes,
-      acceptsCompression: true,
-      open({ request, body, deadline, onEnd }) {
-        onEnd(enter(request));
-        const reading = startDeadline(undefined, maxReadingMs);
-        onEnd(reading.end);
-        return bodyUntil(body, AbortSignal.any([stopping, reading.signal, deadline]));
-      },
-    });
-  }
-}
-
-function isWatch({ methodKind }: DescMethod): boolean {
-  return methodKind === "server_streaming";
-}
-
-function isConversation({ methodKind }: DescMethod): boolean {
-  return methodKind === "bidi_streaming" || methodKind === "client_streaming";
+  const enterWatch = streamLimiter(watchLimits, addressOf);
+  const enterConversation = streamLimiter(conversationLimits, addressOf);
+  registerStreams(app, services, {
+    service,
+    handlerOptions: {},
+    maxMessageBytes: maxBodyBytes,
+    acceptsCompression: true,
+    open({ request, method, body, deadline, onEnd }) {
+      const isWatch = method.methodKind === "server_streaming";
+      onEnd((isWatch ? enterWatch : enterConversation)(request));
+      const reading = startDeadline(undefined, isWatch ? limits.bodyTimeoutMs : maxConversationMs);
+      onEnd(reading.end);
+      return bodyUntil(body, AbortSignal.any([stopping, reading.signal, deadline]));
+    },
+  });
 }
 
 /** Yields the body until it ends or the signal aborts. */

@@ -72,6 +72,22 @@ export async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
   }
 }
 
+/** Items made in one turn of the event loop. */
+const madeAtOnce = 64;
+
+/** Makes something of each item, and yields to the event loop between groups of them. */
+export async function mapInTurns<Item, Made>(
+  items: readonly Item[],
+  make: (item: Item, index: number) => Made,
+): Promise<Made[]> {
+  const made: Made[] = [];
+  for (const [i, item] of items.entries()) {
+    if (i > 0 && i % madeAtOnce === 0) await setImmediate();
+    made.push(make(item, i));
+  }
+  return made;
+}
+
 /** Returns a function that runs the action; calls during a run share its result. */
 export function singleFlight<T>(action: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;

@@ -6,6 +6,7 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { formatBase64 } from "../../base/text-forms.ts";
+import { mapInTurns } from "../../base/timers.ts";
 import { itemField } from "../codec/items.ts";
 import { restWords } from "../codec/normal-form.ts";
 
@@ -38,9 +39,6 @@ export function answerEncoder(desc: DescMessage): (message: Message) => ByteText
   };
 }
 
-/** Items encoded in one turn of the event loop. */
-const encodedAtOnce = 64;
-
 /**
  * Returns the encoder of a message type with items, such as a bulk answer. It yields to the event loop between groups
  * of items. The text equals that of `answerEncoder`.
@@ -51,12 +49,8 @@ export function itemsEncoder(desc: DescMessage): (message: Message) => Promise<B
   const encodeRest = answerEncoder(desc);
   const encodeItem = answerEncoder(field.message);
   return async (message) => {
-    const texts: string[] = [];
     const { items, ...rest } = message as Message & { readonly items: readonly Message[] };
-    for (const [i, item] of items.entries()) {
-      if (i > 0 && i % encodedAtOnce === 0) await new Promise(setImmediate);
-      texts.push(encodeItem(item));
-    }
+    const texts = await mapInTurns(items, encodeItem);
     // This text cannot occur within the answer, where quotes are escaped.
     const empty = '"items":[]';
     const [before = "", after = ""] = encodeRest({ ...rest, items: [] } as Message).split(empty);

@@ -10,6 +10,7 @@ import {
 import { requireScopes } from "../../auth/authenticator.ts";
 import { presentedScheme } from "../../auth/challenge.ts";
 import { ServiceError } from "../../base/errors.ts";
+import { mapInTurns } from "../../base/timers.ts";
 import { type DecisionMembers, type ProvingLedger, proveRange } from "../../domain/answer.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult, type StopRule } from "../../domain/bulk.ts";
 import type { DecisionDependencies } from "../../domain/decision.ts";
@@ -43,22 +44,6 @@ export async function pause({ ticket }: Call, until?: Promise<void>): Promise<vo
   ticket?.park();
   await (until ?? new Promise<void>((resolve) => setImmediate(resolve)));
   await ticket?.resume();
-}
-
-/** Messages built in one turn of the event loop. */
-const madeAtOnce = 64;
-
-/** Builds the messages of the results, and yields to the event loop between groups of them. */
-async function inTurns<Answer, Made>(
-  results: readonly ItemResult<Answer>[],
-  make: (result: ItemResult<Answer>, index: number) => Made,
-): Promise<Made[]> {
-  const made: Made[] = [];
-  for (const [i, result] of results.entries()) {
-    if (i > 0 && i % madeAtOnce === 0) await new Promise(setImmediate);
-    made.push(make(result, i));
-  }
-  return made;
 }
 
 /** How one kind of item is handled and answered. */
@@ -98,7 +83,7 @@ export async function answerBulk<Answer, Members extends { readonly warnings: st
   });
   call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;
   const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
-  const items = await inTurns(results, (result, i) => ({
+  const items = await mapInTurns(results, (result, i) => ({
     ...itemMembers(result, (answer) => membersOf(context, answer)),
     leaf: leaves[i],
   }));

@@ -34,6 +34,7 @@ const keysOf = {
 } as const satisfies Readonly<Record<string, readonly (keyof ServeConfig)[]>>;
 
 type FollowedName = keyof typeof keysOf;
+type FollowedKey = (typeof keysOf)[FollowedName][number];
 
 /** Whether settings name files of this kind; those of client authorities may be missing. */
 export function isNamed(what: FollowedName, config: ServeConfig): boolean {
@@ -147,11 +148,7 @@ export class FollowedFiles implements FileSource {
   }
 
   /** Applies the rules of the startup check to the content that was read. */
-  #check(
-    keys: readonly (typeof keysOf)[FollowedName][number][],
-    paths: readonly string[],
-    found: readonly FileRead[],
-  ): void {
+  #check(keys: readonly FollowedKey[], paths: readonly string[], found: readonly FileRead[]): void {
     const read = (path: string) => found[paths.indexOf(path)];
     const [problem] = fileProblems(
       this.#config,
@@ -167,8 +164,6 @@ export class FollowedFiles implements FileSource {
     if (problem !== undefined) throw new Error(problem);
   }
 }
-
-type FollowedKey = (typeof keysOf)[FollowedName][number];
 
 const certificates: readonly FollowedKey[] = ["tlsCert", "tlsClientCa", "opsTlsCert"];
 

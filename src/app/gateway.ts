@@ -120,12 +120,12 @@ export function serverOptions(
   const rpcServices = apis.flatMap(({ rpcServices = [] }) => rpcServices);
   const report = createReport(logger, metrics, clock);
   const ingress = ingressOf(config);
-  const onMalformed = once((entry: string) =>
-    logger.warn(
-      { entry: entry.slice(0, 64) },
-      "an entry of X-Forwarded-For is not an address: all such callers are counted as the ingress",
-    ),
-  );
+  let isMalformedLogged = false;
+  const onMalformed = (entry: string) => {
+    const warning = "an entry of X-Forwarded-For is not an address: all such callers are counted as the ingress";
+    if (!isMalformedLogged) logger.warn({ entry: entry.slice(0, 64) }, warning);
+    isMalformedLogged = true;
+  };
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
   const chain = createChain({ headerPrefix: config.headerPrefix, addressOf, ...chainOptions });
   const streamServices = apis.flatMap(({ streams = [] }) => streams);
@@ -245,15 +245,6 @@ function maxItemBytesOf(config: ServeConfig): (rpc: string) => number {
   const single = new Map(bulkRoutes.map(({ rpc, single }) => [rpc, routes.find(({ route }) => route === single)?.rpc]));
   const maxBytes = maxBodyBytesOf(config);
   return (rpc) => maxBytes(single.get(rpc) ?? rpc);
-}
-
-/** Calls `tell` the first time only. */
-function once(tell: (entry: string) => void): (entry: string) => void {
-  let isTold = false;
-  return (entry) => {
-    if (!isTold) tell(entry);
-    isTold = true;
-  };
 }
 
 /** Memory limit of the container, or else the machine's memory, in bytes. */

@@ -4,7 +4,7 @@
  */
 import type { Reason } from "./errors.ts";
 
-const names = [
+export const securityEvents = [
   "credentials_refused",
   "proof_of_possession_failed",
   "tenant_mismatch",
@@ -29,8 +29,7 @@ const names = [
   "ledger_searched",
 ] as const;
 
-export type SecurityEvent = (typeof names)[number];
-export const securityEvents: readonly SecurityEvent[] = names;
+export type SecurityEvent = (typeof securityEvents)[number];
 
 type SecurityFields = { readonly category: "security"; readonly event: SecurityEvent };
 

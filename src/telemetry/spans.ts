@@ -49,17 +49,6 @@ interface Decisions {
   readonly ifCaller: boolean;
 }
 
-/**
- * Begins the span of a call.
- *
- * @param parent the caller's span, if it sent one
- */
-function callSpan(sink: SpanSink, decisions: Decisions, parent: SpanContext | undefined, waitedMs: number): CallSpan {
-  const { traceId, ifStranger, ifCaller } = decisions;
-  if (!ifStranger && !ifCaller) return new UnrecordedSpan(traceId);
-  return new RecordedSpan(new Trace(sink, decisions, waitedMs), "", SpanKind.SERVER, parent, 0);
-}
-
 /** State that the spans of a call share. */
 class Trace {
   readonly sink: SpanSink;
@@ -280,17 +269,15 @@ export function createBegin(
     sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
   return (inbound, waitedMs) => {
     const parent = readsContext ? contextOf(inbound) : undefined;
-    if (parent === undefined) {
-      const traceId = ids.generateTraceId();
-      const sampled = isSampled(traceId);
-      return callSpan(sink, { traceId, ifStranger: sampled, ifCaller: sampled }, undefined, waitedMs);
-    }
-    const { traceId, traceFlags } = parent;
-    const isWanted = (traceFlags & TraceFlags.SAMPLED) !== 0;
+    const traceId = parent?.traceId ?? ids.generateTraceId();
     // Sampling by the caller's trace id would let the caller choose what is sampled.
-    const ifStranger = isSampled(ids.generateTraceId());
-    const ifCaller = isParentBased ? isWanted : isSampled(traceId);
-    return callSpan(sink, { traceId, ifStranger, ifCaller }, parent, waitedMs);
+    const ifStranger = isSampled(parent === undefined ? traceId : ids.generateTraceId());
+    let ifCaller = ifStranger;
+    if (parent !== undefined)
+      ifCaller = isParentBased ? (parent.traceFlags & TraceFlags.SAMPLED) !== 0 : isSampled(traceId);
+    if (!ifStranger && !ifCaller) return new UnrecordedSpan(traceId);
+    const trace = new Trace(sink, { traceId, ifStranger, ifCaller }, waitedMs);
+    return new RecordedSpan(trace, "", SpanKind.SERVER, parent, 0);
   };
 }
 

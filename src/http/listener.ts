@@ -149,24 +149,13 @@ function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
   return unused;
 }
 
-function createHttp1(
-  {
-    handler,
-    admit,
-    headersTimeoutMs,
-    requestTimeoutMs,
-    idleTimeoutMs,
-    maxHeaderBytes,
-    onClientError,
-    onTunnel,
-  }: ListenerOptions,
-  exchanges: Http1Exchanges,
-) {
+function createHttp1(options: ListenerOptions, exchanges: Http1Exchanges) {
+  const { handler, admit } = options;
   const server = http.createServer({
-    headersTimeout: headersTimeoutMs,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: idleTimeoutMs,
-    maxHeaderSize: maxHeaderBytes,
+    headersTimeout: options.headersTimeoutMs,
+    requestTimeout: options.requestTimeoutMs,
+    keepAliveTimeout: options.idleTimeoutMs,
+    maxHeaderSize: options.maxHeaderBytes,
     connectionsCheckingInterval: 1_000,
     // A request without a host gets our own refusal.
     requireHostHeader: false,
@@ -181,8 +170,8 @@ function createHttp1(
   server.on("checkContinue", guarded);
   // By default Node answers an unknown expectation itself, and ends a tunnel without an answer.
   server.on("checkExpectation", guarded);
-  server.on("connect", (_request, socket) => onTunnel(socket));
-  server.on("clientError", onClientError);
+  server.on("connect", (_request, socket) => options.onTunnel(socket));
+  server.on("clientError", options.onClientError);
   // Node arms the header and request timeouts on this event, which a server that never listens does not emit.
   server.emit("listening");
   return server;

@@ -42,7 +42,7 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** What calls count for in admission. */
+  /** Recognizes callers for admission. */
   readonly accounts: Accounts;
   readonly admissionLimits?: AdmissionLimits;
   /** Whether memory is almost used up. Default: never. */

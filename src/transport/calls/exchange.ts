@@ -1,6 +1,6 @@
 /**
- * The way of every unary call, on every protocol: deadline, gate, body, checks, handler, answer or
- * refusal. A codec says how a protocol carries the message.
+ * The way of every unary call, on every protocol: deadline, gate, body, checks, handler, answer or refusal. A codec says
+ * how a protocol carries the message.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
@@ -75,7 +75,7 @@ export interface Codec<Body extends Uint8Array | string> {
   readonly protocolName: string;
   /** The caller's time limit in milliseconds. */
   readonly timeoutMs?: number | undefined;
-  /** Refusal of headers that the protocol does not allow. It counts after the gate. */
+  /** Refusal of headers that the protocol does not allow, if the gate does not refuse the call. */
   readonly problem?: ServiceError | undefined;
   /** Encodings of messages that it accepts, as a header lists them. */
   readonly accepts?: string;

@@ -32,10 +32,10 @@ export function itemField(desc: DescMessage): MessageListField | undefined {
 }
 
 /** How a message is sent: protobuf's binary form, or JSON in a spelling. */
-export type Form = Spelling | "binary";
+type Form = Spelling | "binary";
 
 /** Reads a request. Sets the items of a bulk call, whose message has none. Throws `invalid_request`. */
-export type ReadRequest = (bytes: Uint8Array, form: Form, call: { items?: ItemSource }) => Message;
+type ReadRequest = (bytes: Uint8Array, form: Form, call: { items?: ItemSource }) => Message;
 
 /** @param maxItemBytes size of one item of a bulk call as sent */
 export function requestReader(desc: DescMessage, maxItemBytes: number): ReadRequest {

@@ -35,7 +35,7 @@ export interface Chain {
   /** Gate for a stream that is open: detects credentials that were revoked or count for less since it began. */
   readonly gateStill: Gate;
   readonly checks: Checks;
-  /** What admission counts calls for, until their credentials are verified again. */
+  /** Recognizes callers for admission, before their credentials are verified. */
   readonly accounts: Accounts;
 }
 

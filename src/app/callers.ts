@@ -23,13 +23,15 @@ import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { type FileSource, isNamed, type Machine } from "./followed-files.ts";
-import { noSessionRoute, openSessionRoute, type SessionRoute } from "./session-route.ts";
+import type { FurtherApi } from "./further-apis.ts";
+import { openSessionRoute } from "./session-route.ts";
 
 type Config = ConfigFor<"serve">;
 
 export interface Callers {
   readonly authenticator: Authenticator;
-  readonly session: SessionRoute;
+  /** Undefined without a session route. */
+  readonly sessionApi: FurtherApi | undefined;
 }
 
 /**
@@ -67,7 +69,7 @@ export async function openCallers(
     readFile: (path) => readFile(path, "utf8"),
     onEvent,
   });
-  return { authenticator, session: session?.route ?? noSessionRoute };
+  return { authenticator, sessionApi: session?.api };
 }
 
 function authenticatorOptions(

@@ -15,6 +15,7 @@ import type { FixedLimits } from "../config/settings.ts";
 import { createEvaluations, delegationScope } from "../domain/evaluation.ts";
 import { authzenRoutes, bulkRoutes, bulkStreams, type ScopeTable, union } from "../domain/routes.ts";
 import type { FurtherDocument } from "../portal/pages.ts";
+import type { Gate } from "../transport/calls/exchange.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import { fixed, type Page } from "../transport/rest/page.ts";
 import { createAuthorizationService } from "../transport/rpc/authorization.ts";
@@ -43,6 +44,8 @@ export interface FurtherApi {
   readonly services: ReadonlyMap<DescService, readonly string[] | "all">;
   /** Its streaming services. */
   readonly streams?: readonly ServiceBinding[];
+  /** Gates of its methods that need no credentials, by `Service/Method`. */
+  readonly gates?: ReadonlyMap<string, Gate>;
   /** Pages that need no credentials, besides its document. */
   readonly pages: readonly Page[];
 }

@@ -60,7 +60,7 @@ export async function createPublicSide(
   { policy, ledger, callers, readiness, quotas, admission, explorerToken }: PublicParts,
 ): Promise<PublicSide> {
   const { clock, timers, random, logger, metrics } = machine;
-  const { authenticator, session } = callers;
+  const { authenticator, sessionApi } = callers;
   const hasher = createArtifactHasher({
     onWaited: (waitedMs) => metrics.queueWaited("artifact", waitedMs),
   });
@@ -82,7 +82,7 @@ export async function createPublicSide(
   const dependencies = { deployment, live, ledger, clock, random, hasher, observeEvidence, ...deciding };
   const takeItems: TakeItems = (call, count, signal) =>
     quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, call, count, signal);
-  const apis = furtherApis(config, dependencies, takeItems, authenticator);
+  const apis = [...furtherApis(config, dependencies, takeItems, authenticator), ...(sessionApi ? [sessionApi] : [])];
   const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
   const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
   const health = createHealth({ readiness, services, clock, timers });
@@ -91,7 +91,7 @@ export async function createPublicSide(
   const chainOptions: Parameters<typeof serverOptions>[2] = {
     verifier: authenticator,
     requiredScopes: scopesByRpc(scopes, apis),
-    withoutCredentials: session.withoutCredentials,
+    withoutCredentials: new Map(apis.flatMap(({ gates = [] }) => [...gates])),
     quotas: quotas && keepWithinQuotas(quotas, useOf),
     itemQuotas: quotas && ((rpc, call, signal) => takeForItems(quotas, useOf(rpc).isRecorded, call, signal)),
   };
@@ -99,7 +99,7 @@ export async function createPublicSide(
   const tls = await followTls("tls", config, machine, (next) => server?.replaceTls(next));
   const first = tls?.current;
   server = await createServer({
-    ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine, first, apis),
+    ...serverOptions(config, methods, chainOptions, machine, first, apis),
     ...(admission !== undefined && { admissionLimits: admission }),
     pages: [
       ...publishedPages({
@@ -108,7 +108,6 @@ export async function createPublicSide(
         further: apis.flatMap(({ document }) => document ?? []),
       }),
       ...apis.flatMap(({ pages }) => pages),
-      ...session.pages,
     ],
     unauthenticatedServices: unauthenticatedServices(
       health,

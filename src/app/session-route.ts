@@ -11,23 +11,12 @@ import { sessionIssuerOf } from "../config/data-files.ts";
 import { FileSessionClients, parseClientFile } from "../credentials/session-clients.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
-import type { Gate } from "../transport/calls/exchange.ts";
-import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
+import { bind, servedMethods } from "../transport/calls/methods.ts";
 import { noteSessionPeer } from "../transport/gate/chain.ts";
 import type { Page } from "../transport/rest/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
 import { isNamed, type Machine } from "./followed-files.ts";
-
-/** What the session route adds to a server; empty without one. */
-export interface SessionRoute {
-  readonly methods: readonly ServedMethod[];
-  /** Gate of each method, in place of authentication. */
-  readonly withoutCredentials: ReadonlyMap<string, Gate>;
-  readonly pages: readonly Page[];
-}
-
-/** Used if no clients are configured. */
-export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: new Map(), pages: [] };
+import type { FurtherApi } from "./further-apis.ts";
 
 /** Concurrent secret checks, which use up to 64 MiB each, and waiting calls: of one party, and in total. */
 const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
@@ -38,7 +27,7 @@ const maximumLogged = 32;
 /**
  * Watches the files; undefined without settings. Rejects, naming the setting, if one is invalid.
  *
- * @returns the route, and the rule for its tokens
+ * @returns the route as an API, and the rule for its tokens
  */
 export async function openSessionRoute(
   config: ConfigFor<"serve">,
@@ -46,7 +35,7 @@ export async function openSessionRoute(
   counters: PortionCounters,
   { files, logger, clock, random }: Machine,
   peerOf: (inbound: InboundRequest) => SessionPeer,
-): Promise<{ readonly route: SessionRoute; readonly token: SessionTokenRule } | undefined> {
+): Promise<{ readonly api: FurtherApi; readonly token: SessionTokenRule } | undefined> {
   if (!isNamed("session_clients", config) || !isNamed("session_key", config)) return undefined;
   const parse = ([text = ""]: readonly string[]) => {
     const clients = parseClientFile(text, declared.current);
@@ -76,12 +65,14 @@ export async function openSessionRoute(
   });
   const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);
   const gate = noteSessionPeer(peerOf);
-  const route = {
+  const api = {
     methods,
-    withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, gate])),
+    gates: new Map(methods.map(({ rpc }) => [rpc, gate])),
+    requiredScopes: new Map(),
+    services: new Map(),
     pages: [keySetPage(() => keys.current.published)],
   };
-  return { route, token };
+  return { api, token };
 }
 
 /** Path of the public keys of session tokens, for services that verify them. */

@@ -60,6 +60,8 @@ export interface RefusalDetails {
   readonly challenge?: string;
   /** Value of `DPoP-Nonce` (RFC 9449 §9). */
   readonly dpopNonce?: string;
+  /** Encodings of messages that the method accepts, as a header lists them. */
+  readonly acceptedEncodings?: string;
   /** Kept for the log, never sent. */
   readonly cause?: unknown;
 }

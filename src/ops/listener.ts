@@ -11,7 +11,7 @@ import { continueIfExpected } from "../http/body.ts";
 import type { OnDefect } from "../http/connection.ts";
 import { inboundOf, requestIdOf } from "../http/inbound-request.ts";
 import { createListener, noSchemas } from "../http/listener.ts";
-import { expectationProblem, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
+import { expectationProblem, rawRefusals } from "../http/raw-answer.ts";
 import type { TlsFiles } from "../http/replaceable-tls.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { describeCause, type Logger } from "../telemetry/logger.ts";
@@ -100,7 +100,12 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   refuseTheRest(server, options, methodsOf);
   const listener = createListener({
     ...limits,
-    ...opsRawRefusals(options),
+    ...rawRefusals({
+      ...options,
+      envelopeOf: (requestId, refusal) => envelopeOf(options, requestId, refusal),
+      allow: "GET, HEAD",
+      noTunnel: new ServiceError("method_not_allowed", "the method is not allowed here"),
+    }),
     ...(tls !== undefined && { tls }),
     onDefect: options.onDefect,
     // Scrapers and tools of the deployment may all come through one proxy.
@@ -257,14 +262,4 @@ function envelopeOf({ serviceName }: RefusalOptions, requestId: RequestId, refus
   const envelope = toEnvelope(serviceName, requestId, refusal);
   const { violations: _, ...error } = envelope.error;
   return { ...envelope, error };
-}
-
-/** Answers to what never becomes a request. */
-function opsRawRefusals(options: RefusalOptions): RawRefusals {
-  return rawRefusals({
-    ...options,
-    envelopeOf: (requestId, refusal) => envelopeOf(options, requestId, refusal),
-    allow: "GET, HEAD",
-    noTunnel: new ServiceError("method_not_allowed", "the method is not allowed here"),
-  });
 }

@@ -72,13 +72,10 @@ export interface Source {
 
 /** How a protocol carries one call, by the headers of its request. */
 export interface Codec<Body extends Uint8Array | string> {
-  readonly protocolName: string;
   /** The caller's time limit in milliseconds. */
   readonly timeoutMs?: number | undefined;
   /** Refusal of headers that the protocol does not allow, if the gate does not refuse the call. */
   readonly problem?: ServiceError | undefined;
-  /** Encodings of messages that it accepts, as a header lists them. */
-  readonly accepts?: string;
   /** The message is the whole body, or follows a gRPC prefix; or the call has no body. */
   readonly body: "whole" | "framed" | "none";
   /** Decodes the message from the body, which is empty if there is none. The limits are those of decompression. */
@@ -99,7 +96,7 @@ export async function exchange<Body extends Uint8Array | string>(
   const deadline = startDeadline(codec.timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
   const { signal } = deadline;
   call.onGone = deadline.cancel;
-  const context = new CallContext(spec, deadline, call, source, codec);
+  const context = new CallContext(spec, deadline, call, source);
   let lease: BodyLease | undefined;
   const bodyLimits = (): BodyLimits => {
     lease ??= bodies.lease(call);
@@ -119,8 +116,7 @@ export async function exchange<Body extends Uint8Array | string>(
     return written instanceof Promise ? await written : written;
   } catch (thrown) {
     const { answerHeaders: headers, responseTrailer: trailers } = context;
-    const { accepts } = codec;
-    return writeRefusal(service, call, toServiceError(thrown), { headers, trailers, ...(accepts && { accepts }) });
+    return writeRefusal(service, call, toServiceError(thrown), { headers, trailers });
   } finally {
     deadline.end();
     // Before the answer, after which the caller may send the next body at once.
@@ -198,17 +194,11 @@ export class CallContext implements HandlerContext {
   #responseHeader: Headers | undefined;
   #responseTrailer: Headers | undefined;
 
-  constructor(
-    { method }: UnarySpec,
-    deadline: Deadline,
-    call: Call,
-    { rawHeaders }: Source,
-    { protocolName }: Pick<Codec<string>, "protocolName">,
-  ) {
+  constructor({ method }: UnarySpec, deadline: Deadline, call: Call, { rawHeaders }: Source) {
     this.method = method;
     this.service = method.parent;
     this.requestMethod = call.inbound.method;
-    this.protocolName = protocolName;
+    this.protocolName = call.protocol?.replace("_", "-") ?? "";
     this.url = call.inbound.url;
     this.signal = deadline.signal;
     this.timeoutMs = deadline.timeoutMs;

@@ -63,8 +63,6 @@ export interface RefusedWith {
   readonly trailers?: Headers;
   /** HTTP status of the envelope and on Connect, if it is not the one of the reason. */
   readonly status?: number;
-  /** Encodings of messages that the method accepts, which a refusal of another one names. */
-  readonly accepts?: string;
 }
 
 /** Sends a refusal as `writeRefusal` writes it. */
@@ -115,14 +113,15 @@ function writeRpcRefusal(
   service: string,
   call: Call,
   refusal: ServiceError,
-  { headers = {}, trailers = new Headers(), status, accepts }: RefusedWith,
+  { headers = {}, trailers = new Headers(), status }: RefusedWith,
 ): Written {
   const contentType = contentTypeOf(call.inbound);
   const protocol = protocolOf(contentType);
   call.protocol = protocol;
   const error = toConnectError(service, call.requestId, refusal);
-  if (accepts !== undefined && refusal.reason === "unsupported_encoding")
-    error.metadata.set(protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding", accepts);
+  const { acceptedEncodings } = refusal.details;
+  if (acceptedEncodings !== undefined)
+    error.metadata.set(protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding", acceptedEncodings);
   const codec = /json/i.test(contentType) ? "json" : "proto";
   if (protocol === "connect") {
     if (/^application\/connect\+(?:proto|json)\b/i.test(contentType)) return endOfStream(error, codec, headers);

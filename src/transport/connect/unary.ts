@@ -56,10 +56,8 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
     const isFramed = protocol !== "connect";
     route(call, protocol, rpc);
     return exchange(method, options, call, source, {
-      protocolName: protocol.replace("_", "-"),
       timeoutMs,
       problem,
-      accepts: acceptedEncodings,
       body: query !== undefined ? "none" : isFramed ? "framed" : "whole",
       async decode(body, call, bodyLimits) {
         const inflate = decompress && ((bytes: Uint8Array) => decompress(bytes, body.byteLength, bodyLimits()));
@@ -145,7 +143,10 @@ export function formOf(
       problem: new ServiceError("unsupported_media_type", "content type is not supported by this method"),
     };
   if (decompress === undefined && encoding !== "identity")
-    return { ...form, problem: new ServiceError("unsupported_encoding", "message encoding is not supported") };
+    return {
+      ...form,
+      problem: new ServiceError("unsupported_encoding", "message encoding is not supported", { acceptedEncodings }),
+    };
   return form;
 }
 
@@ -205,7 +206,7 @@ export const decompressors: ReadonlyMap<string, Decompress> = new Map([
 ]);
 
 /** As a header lists them. */
-export const acceptedEncodings = [...decompressors.keys()].join(",");
+const acceptedEncodings = [...decompressors.keys()].join(",");
 
 /** Throws `body_too_large`, `overloaded`, or `invalid_request` if the bytes are not of the encoding. */
 function through(create: () => Duplex): Decompress {

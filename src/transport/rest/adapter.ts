@@ -30,7 +30,6 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
     const encode = itemField(input) === undefined ? answerEncoder(output) : itemsEncoder(output);
     const hasNoBody = verb === "GET";
     const codec: Codec<string> = {
-      protocolName: "rest",
       body: hasNoBody ? "none" : "whole",
       decode: (body, call) => read(hasNoBody ? empty : body, "rest", call),
       write(message, context) {

@@ -147,10 +147,10 @@ function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonl
   };
   const tooMany = `has more than ${maximumAncestors} ancestors`;
   const above = (entity: Entity): ReadonlySet<Entity> => {
-    const [first = new Set<Entity>(), ...others] = entity.parents
-      .flatMap((uid) => set.get(...uid) ?? [])
-      .map(withItself);
-    const all = others.reduce((sum, one) => sum.union(one), first);
+    const sets = entity.parents.flatMap((uid) => set.get(...uid) ?? []).map(withItself);
+    const [first = new Set<Entity>()] = sets;
+    // Joined at once: each union of two would copy all before it.
+    const all = sets.length > 1 ? new Set(sets.flatMap((one) => [...one])) : first;
     if (all.size > maximumAncestors) refuse(entity, tooMany);
     return all;
   };

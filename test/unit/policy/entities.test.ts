@@ -137,6 +137,14 @@ describe("entities are refused, with file and remedy:", () => {
   });
 });
 
+test("an entity with very many parents is refused within seconds", () => {
+  const parents = Array.from({ length: 40_000 }, (_, at) => uid("Group", `g${at}`));
+  const list = [entity("Group", "x", {}, parents), ...parents.map(({ id }) => entity("Group", id))];
+  const files = { "groups.json": JSON.stringify(list) };
+  const { problems } = joinEntities({ schemaFile: "org.cedarschema", schema: entitySchema, files, references: {} });
+  expect(problems).toMatchObject([{ message: 'Org::Group::"x" has more than 256 ancestors' }]);
+}, 10_000);
+
 test("problems have their lines, and are listed up to a bound", async () => {
   const bad = Array.from({ length: 50 }, (_, at) => entity("Label", `b${at}`, { rank: "x" }));
   const problems = await problemsOf({

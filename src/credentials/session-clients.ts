@@ -135,16 +135,17 @@ function parseClient(value: unknown, path: string, declared: AttributeDeclaratio
     throw new Error(`${path}.scopes is not a list of scopes`);
   const hash = typeof secret === "string" ? parseSecretHash(secret) : undefined;
   if (hash === undefined) throw new Error(`${path}.secret is not an Argon2id hash within the bounds`);
-  const tokenPart = JSON.stringify([client_id, client_id, client_id, scopes.join(" "), attributes]);
-  if (Buffer.byteLength(tokenPart) > maximumTokenPartBytes)
-    throw new Error(`${path} is too long for a token: shorten its scopes or attributes`);
-  return {
+  const client = {
     tenantId,
     clientId: client_id,
     scopes: [...new Set(scopes as string[])],
     ...(attributes !== undefined && { attributes: parseClientAttributes(attributes, `${path}.attributes`, declared) }),
     secret: hash,
   };
+  const tokenPart = JSON.stringify([client_id, client_id, client_id, client.scopes.join(" "), client.attributes]);
+  if (Buffer.byteLength(tokenPart) > maximumTokenPartBytes)
+    throw new Error(`${path} is too long for a token: shorten its scopes or attributes`);
+  return client;
 }
 
 /** Parses attribute values by name. Throws an Error that names the faulty attribute. */

@@ -72,6 +72,16 @@ describe("the file", () => {
     expect(parseClientFile(fileOf({ ...good, scopes: ["a", "a"] }))[0]?.scopes).toEqual(["a"]);
   });
 
+  test("a scope that is repeated counts once for the length of tokens", () => {
+    const scope = "s".repeat(256);
+    expect(parseClientFile(fileOf({ ...good, scopes: Array(32).fill(scope) }))).toMatchObject([{ scopes: [scope] }]);
+  });
+
+  test("attributes that are too long are named, not the token that would contain them", () => {
+    const attributes = { a: Array(20).fill("y".repeat(400)) };
+    expect(() => parseClientFile(fileOf({ ...good, attributes }))).toThrow("clients[0].attributes is longer than 4096");
+  });
+
   test.each([
     ["", "is not JSON"],
     ["[]", "is not a JSON object"],

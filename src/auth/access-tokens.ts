@@ -91,6 +91,9 @@ export interface AccessTokens extends IssuersInForce {
   holderOf(token: string, signal: AbortSignal): Promise<Caller>;
 }
 
+/** What a call must show of the key that its token is bound to. */
+type Shown = Pick<PossessionMethod, "beforeSignature" | "confirm">;
+
 /** @throws Error if an issuer identifier is invalid, or is http and not on loopback; if no tokens could be accepted */
 export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
   const { clock, onEvent } = dependencies;
@@ -102,17 +105,18 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   });
   const { verify, ...issuers } = openIssuers(options, signatures, dependencies);
 
-  async function callerBy(
-    confirm: (...shown: Parameters<PossessionMethod["confirm"]>) => void | Promise<void>,
-    inbound: InboundRequest,
-    signal: AbortSignal,
-  ): Promise<Caller> {
+  /** The proof of an open stream was good when it began, and is too old if its token is verified again. */
+  const still: Shown = {
+    beforeSignature() {},
+    confirm: (_token, verified, inbound) => possession.confirmStill(verified, inbound),
+  };
+
+  async function callerBy(shown: Shown, inbound: InboundRequest, signal: AbortSignal): Promise<Caller> {
     try {
       const token = readAccessToken(inbound, possession.scheme, maximumTokenBytes);
-      const mayVerify = async (claimed: VerifiedToken | "unknown") =>
-        possession.beforeSignature(token, claimed, inbound);
+      const mayVerify = async (claimed: VerifiedToken | "unknown") => shown.beforeSignature(token, claimed, inbound);
       const verified = await verify(token, { signal, mayVerify });
-      await confirm(token, verified, inbound, signal);
+      await shown.confirm(token, verified, inbound, signal);
       noteExpiry(verified.caller, verified.expiresAtMs + clockToleranceSeconds * 1000);
       return verified.caller;
     } catch (thrown) {
@@ -122,9 +126,8 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
 
   return {
     ...issuers,
-    authenticate: (inbound, signal) => callerBy(possession.confirm, inbound, signal),
-    authenticateStill: (inbound, signal) =>
-      callerBy((_token, verified) => possession.confirmStill(verified, inbound), inbound, signal),
+    authenticate: (inbound, signal) => callerBy(possession, inbound, signal),
+    authenticateStill: (inbound, signal) => callerBy(still, inbound, signal),
     async holderOf(token, signal) {
       if (token.length > maximumTokenBytes) throw refusedToken("invalid_token", "the access token is too long");
       const { caller, binding } = await verify(token, { signal, mayVerify: async () => {} });

@@ -234,6 +234,19 @@ describe("the token of a DPoP call", () => {
   });
 });
 
+test("an open stream continues although its token is verified again after its proof is too old", async () => {
+  const later = manualTime(time.now());
+  const proofOfPossession = { mode: "dpop", publicUrl, replayStore: memoryReplayStore(), nonces: undefined } as const;
+  const world = authenticatorOf(issuer.url, later, { proofOfPossession });
+  world.start();
+  const accessToken = await tokenOf(callerKey, { exp: nowSeconds + 3_600 });
+  const opening = callOf(mintProof(callerKey, { ...target, accessToken }), {}, accessToken);
+  const caller = await world.authenticate(opening, patient);
+  // Longer than verified tokens are cached.
+  later.advance(6 * 60_000);
+  expect(await world.authenticateStill(opening, patient)).toEqual(caller);
+});
+
 describe("without a public URL", () => {
   const at = (url: string) => mintProof(callerKey, { ...target, url: url + whoami });
   const to = (dpop: string, host: string | string[], encrypted?: boolean, name = "host") =>

@@ -60,6 +60,14 @@ describe("the thread that reads is there from the first record or question on, a
     await vi.waitFor(() => expect(ledger.find(alice, makeRecord(alice).recordId)).resolves.toBe("unknown"));
     await vi.waitFor(() => expect(started).toHaveLength(3));
   });
+
+  test("a question that waits for the reader thread is refused if the ledger closes", async () => {
+    const asked = expect(ledger.find(alice, makeRecord(alice).recordId)).rejects.toMatchObject({
+      reason: "store_unavailable",
+    });
+    await ledger.close();
+    await asked;
+  });
 });
 
 describe("searches delay no other call, and are not given up because others are before them", () => {

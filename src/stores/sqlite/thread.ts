@@ -188,8 +188,8 @@ export class StoreThread {
     clearTimeout(this.#watch);
     for (const { reject } of this.#pending) reject(unavailable(cause));
     this.#pending = [];
-    if (this.#closing) return;
     this.#ready?.reject(unavailable(cause));
+    if (this.#closing) return;
     const { minRestartDelayMs, maxRestartDelayMs } = this.#options.limits;
     const delayMs = Math.min(maxRestartDelayMs, minRestartDelayMs * 2 ** this.#failuresInARow);
     this.#failuresInARow += 1;

@@ -72,7 +72,7 @@ test("a disk failure during the comparison with the anchor is not reported as an
   const failure = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 10 });
   const { query } = SqliteQueries.prototype;
   const read = vi.spyOn(SqliteQueries.prototype, "query").mockImplementation(function (this: SqliteQueries, ...asked) {
-    return asked[0].name === "head" ? Promise.reject(failure) : query.apply(this, asked);
+    return asked[0].includes("FROM log_heads WHERE tenant_id") ? Promise.reject(failure) : query.apply(this, asked);
   });
   try {
     await expect(open()).rejects.toBe(failure);

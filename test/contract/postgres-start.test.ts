@@ -91,7 +91,7 @@ describe("a server", () => {
         timers: systemTimers,
       });
       const shown = async (name: string) =>
-        (await pool.query({ name, text: `SELECT current_setting('${name}') AS value` }, [])).rows[0]?.value;
+        (await pool.query(`SELECT current_setting('${name}') AS value`, [])).rows[0]?.value;
       expect([await shown("synchronous_commit"), await shown("client_min_messages")]).toEqual(["on", "notice"]);
       await pool.close();
     } finally {

@@ -345,7 +345,7 @@ describe("an interrupted copy", () => {
     // Between two tables: the transaction of a row holds the mark.
     const result = withEnds([source.database("target"), target.database("target")], async (from, to) => {
       const query: StoreDatabase["query"] = async (statement, values) => {
-        if (statement.text.includes("FROM signing_keys")) await takeOver();
+        if (statement.includes("FROM signing_keys")) await takeOver();
         return from.query(statement, values);
       };
       const slowed = { ...from, query };

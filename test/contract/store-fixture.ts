@@ -156,7 +156,7 @@ function waiting(database: StoreDatabase, before: IndexerOptions["before"] = asy
     transact: (work, tenantId) =>
       database.transact((transaction) => {
         const query: Transaction["query"] = async (statement, values) => {
-          await before(statement.name);
+          await before(statement);
           return transaction.query(statement, values);
         };
         const [insert, each] = [transaction.insert.bind(transaction), transaction.each.bind(transaction)];

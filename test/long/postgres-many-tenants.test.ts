@@ -216,7 +216,7 @@ async function holding(tenantId: TenantId): Promise<() => Promise<void>> {
 
 function cutSomewhere(proxy: TcpProxy, dice: (sides: number) => number): void {
   const way = dice(5);
-  if (way === 0) proxy.cutBefore("insert_entries");
+  if (way === 0) proxy.cutBefore("INSERT INTO entries");
   if (way === 1) proxy.cutBefore("COMMIT\0");
   if (way === 2) proxy.cutAfter("COMMIT\0");
 }
@@ -234,7 +234,7 @@ test("a connection that is cut while a statement runs is replaced, and the state
   const target = { ...fixture.target, port: proxy.port };
   stores = await fixture.openStores({ clock, random: seededRandom("cut"), target });
   await append(name);
-  proxy.cutBefore("lock_head");
+  proxy.cutBefore("BEGIN ISOLATION LEVEL");
   expect(await append(name)).toMatchObject({ leafIndex: 2 });
   expect(proxy.cuts).toBe(1);
   await proxy.close();
@@ -248,8 +248,9 @@ test("arrays reach the server unchanged", async () => {
   const numbers = [0, -1, 2 ** 31 - 1];
   const large = [...numbers, Number.MAX_SAFE_INTEGER];
   const asked = async (type: string, values: readonly unknown[]) => {
-    const statement = { name: `values_${type}`, text: `SELECT unnest($1::${type}[]) AS value` };
-    return (await queriesOf(client).query(statement, [values])).rows.map(({ value }) => value);
+    return (await queriesOf(client).query(`SELECT unnest($1::${type}[]) AS value`, [values])).rows.map(
+      ({ value }) => value,
+    );
   };
   try {
     expect(await asked("text", [null, ...texts])).toEqual([null, ...texts]);

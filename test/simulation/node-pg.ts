@@ -1,7 +1,6 @@
 /** Takes the place of `pg`: the driver's own pool, over connections to a simulated server, which fail. */
 import { EventEmitter } from "node:events";
-import { DatabaseError, Pool as RealPool, types } from "pg";
-import type { Statement } from "../../src/stores/sql/queries.ts";
+import { DatabaseError, type QueryConfig, Pool as RealPool, types } from "pg";
 import type { Message, Result, Server, Session } from "./database-server.ts";
 import { machine, type Process } from "./machine.ts";
 
@@ -58,9 +57,8 @@ export class Client extends EventEmitter {
     return promise;
   }
 
-  query(asked: string | Statement, given: readonly unknown[] = []): Promise<Result> {
-    const { text, values = given } =
-      typeof asked === "string" ? { text: asked } : (asked as Statement & { values?: readonly unknown[] });
+  query(asked: string | QueryConfig, given: readonly unknown[] = []): Promise<Result> {
+    const { text, values = given } = typeof asked === "string" ? { text: asked } : asked;
     if (this.#process?.isAlive === false) return new Promise(() => {});
     return new Promise((resolve, reject) => {
       if (!this._queryable || this.#session === undefined)

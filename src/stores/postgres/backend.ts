@@ -9,7 +9,7 @@ import { readStoreId } from "../sql/anchoring.ts";
 import { archiveOver, type OperatorArchive } from "../sql/archive.ts";
 import type { Purpose, StoreBackend, StoreDatabase, StoreSettings } from "../sql/backend.ts";
 import { touch } from "../sql/log-tools.ts";
-import { columnsOf, type Queries, type Statement } from "../sql/queries.ts";
+import { columnsOf, type Queries } from "../sql/queries.ts";
 import { readCopyState, requireServable } from "../sql/store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { insertionInto, queriesOf } from "./connection/connection.ts";
@@ -44,15 +44,9 @@ export function postgresBackend(
 
 const timeoutMs = 10_000;
 
-const clockOfDatabase: Statement = {
-  name: "clock",
-  text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms",
-};
+const clockOfDatabase = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms";
 
-const databaseSize: Statement = {
-  name: "database_size",
-  text: "SELECT pg_database_size(current_database())::float8 AS size",
-};
+const databaseSize = "SELECT pg_database_size(current_database())::float8 AS size";
 
 async function clockMs(queries: Queries): Promise<number> {
   return (await queries.query(clockOfDatabase, [])).rows[0]?.now_ms as number;

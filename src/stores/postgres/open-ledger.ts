@@ -13,7 +13,6 @@ import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
 import { type Admission, admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
-import type { Statement } from "../sql/queries.ts";
 import { readCopyState, requireServable } from "../sql/store-checks.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
@@ -99,10 +98,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
  * Locks a row that all replicas see, on any node of a cluster. A write, so that the commit confirms the key: another
  * process's commit of it may not be durable yet.
  */
-const keysLock: Statement = {
-  name: "lock_keys",
-  text: "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton = 1",
-};
+const keysLock = "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton = 1";
 
 /**
  * Requires this program's schema, checks every log against the anchor if there is one, and loads the keys. A key is

@@ -8,7 +8,7 @@ import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts
 import type { SqliteAnchor } from "../files/anchor.ts";
 import type { SigningKeysOfStore } from "../sql/key-ring.ts";
 import { keepingCosignature, keepRevision } from "../sql/log-rows.ts";
-import { type Statement, type Transaction, throughAll, translated } from "../sql/queries.ts";
+import { type Transaction, throughAll, translated } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
 import { givingBack, keyTenant, noteProofs, ProofBatches, takePortion } from "../sql/shared.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
@@ -17,12 +17,9 @@ import type { LogWriter } from "./log-writer.ts";
 
 /** Lock timeout of the probe, whose row no call needs, in milliseconds. */
 const probeLockMs = 100;
-const emptyCommit: Statement = {
-  name: "empty_commit",
-  text: `SELECT pg_logical_emit_message(true, 'svc-platform-api', ''),
-                current_setting('transaction_read_only') AS is_read_only`,
-};
-const probe: Statement = { name: "probe", text: "UPDATE store SET probed_at_ms = $1 WHERE singleton = 1" };
+const emptyCommit = `SELECT pg_logical_emit_message(true, 'svc-platform-api', ''),
+         current_setting('transaction_read_only') AS is_read_only`;
+const probe = "UPDATE store SET probed_at_ms = $1 WHERE singleton = 1";
 
 export interface PostgresStoreOptions {
   readonly pool: ConnectionPool;

@@ -5,9 +5,9 @@ import { MissingTileError } from "../../ledger/tlog/tile-nodes.ts";
 import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { headOfTenant, readTree } from "./log-rows.ts";
-import type { Queries, Statement } from "./queries.ts";
+import type { Queries } from "./queries.ts";
 
-const identity: Statement = { name: "store_id", text: "SELECT store_id FROM store WHERE singleton = 1" };
+const identity = "SELECT store_id FROM store WHERE singleton = 1";
 
 /** Reads the store's identity. Rejects if it is missing. */
 export async function readStoreId(queries: Queries): Promise<string> {

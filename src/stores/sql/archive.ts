@@ -16,29 +16,21 @@ import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, visibleOpening } from "./log-rows.ts";
-import { type Database, type Queries, type Statement, throughAll, translated } from "./queries.ts";
+import { type Database, type Queries, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
 import { artifactKeyOf, toRegistrationRow } from "./registrations.ts";
 import { indexOf, rowsInSegments } from "./search-segments.ts";
 import { findOrphanRows } from "./store-checks.ts";
 
-const entriesOf = (name: string, opening: string): Statement => ({
-  name,
-  text: `SELECT entries.leaf_index, record_id, leaf, sealed, ${opening}
-          WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
-          ORDER BY entries.leaf_index LIMIT $4`,
-});
-const entriesFrom = entriesOf("entries_from", visibleOpening);
+const entriesOf = (opening: string) => `SELECT entries.leaf_index, record_id, leaf, sealed, ${opening}
+   WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
+   ORDER BY entries.leaf_index LIMIT $4`;
+const entriesFrom = entriesOf(visibleOpening);
 /** As the store has it: an erasure that only the anchor notes leaves no gap in the log. */
-const walkFrom = entriesOf("walk_from", openingIn("/*main.*/openings"));
-const policyRevisions: Statement = {
-  name: "policy_revisions",
-  text: "SELECT revision FROM policy_revisions ORDER BY revision",
-};
-const signingKeys: Statement = {
-  name: "signing_keys",
-  text: "SELECT public_key FROM signing_keys WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position",
-};
+const walkFrom = entriesOf(openingIn("/*main.*/openings"));
+const policyRevisions = "SELECT revision FROM policy_revisions ORDER BY revision";
+const signingKeys = `SELECT public_key FROM signing_keys
+   WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position`;
 
 /** Entries in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
@@ -72,7 +64,7 @@ export function archiveOver(source: ArchiveSource) {
   };
   const reader = throughAll(storeReader(database), (work) => translated(source, work));
 
-  async function* entriesBy(statement: Statement, { tenantId }: LogState, first: number, end: number) {
+  async function* entriesBy(statement: string, { tenantId }: LogState, first: number, end: number) {
     for (let next = first; next < end; ) {
       const values = [tenantId, next, end, entriesEach];
       const { rows } = await translated(source, () => source.query(statement, values));
@@ -162,34 +154,26 @@ export function archiveOver(source: ArchiveSource) {
   return archive;
 }
 
-const rowsAfter: Statement = {
-  name: "kept_after",
-  text: `SELECT kept_answers.scope, leaf_index, tree_size, kept_answers.sealed AS answer,
-                record_id, leaf, entries.sealed AS record, opening
-           FROM kept_answers
-           LEFT JOIN entries USING (tenant_id, leaf_index)
-           LEFT JOIN openings USING (tenant_id, record_id)
-          WHERE tenant_id = $1 AND kept_answers.scope > $2 ORDER BY kept_answers.scope LIMIT $3`,
-};
+const rowsAfter = `SELECT kept_answers.scope, leaf_index, tree_size, kept_answers.sealed AS answer,
+         record_id, leaf, entries.sealed AS record, opening
+    FROM kept_answers
+    LEFT JOIN entries USING (tenant_id, leaf_index)
+    LEFT JOIN openings USING (tenant_id, record_id)
+   WHERE tenant_id = $1 AND kept_answers.scope > $2 ORDER BY kept_answers.scope LIMIT $3`;
 /** Looks into the index once, however many rows the artifact has. */
 const hasLater = (reliedOn: 0 | 1) =>
   `EXISTS (SELECT 1 FROM registered_artifacts later
             WHERE later.tenant_id = $1 AND later.artifact = registered.artifact AND later.relied_on = ${reliedOn}
               AND later.leaf_index > registered.leaf_index)`;
-const registrationsWithin: Statement = {
-  name: "registrations_within",
-  text: `SELECT leaf_index, artifact, relied_on, NOT (${hasLater(0)} OR ${hasLater(1)}) AS is_last
-           FROM registered_artifacts registered
-          WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3`,
-};
-const registrationsOf: Statement = {
-  name: "registrations_of",
-  text: `SELECT registered.artifact, registered.relied_on, entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
-           JOIN registered_artifacts registered
-             ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
-          WHERE entries.tenant_id = $1 AND registered.tenant_id = $1 AND registered.artifact = $2
-          ORDER BY registered.leaf_index`,
-};
+const registrationsWithin = `SELECT leaf_index, artifact, relied_on, NOT (${hasLater(0)} OR ${hasLater(1)}) AS is_last
+    FROM registered_artifacts registered
+   WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3`;
+const registrationsOf = `SELECT registered.artifact, registered.relied_on, entries.leaf_index, record_id, leaf, sealed,
+         ${visibleOpening}
+    JOIN registered_artifacts registered
+      ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
+   WHERE entries.tenant_id = $1 AND registered.tenant_id = $1 AND registered.artifact = $2
+   ORDER BY registered.leaf_index`;
 const rowsEach = 256;
 
 /** Rows beside a log's entries, for the audit. Rejects with `DamagedError` if there is no such log. */

@@ -47,14 +47,11 @@ export function compactStore(database: StoreDatabase, options: CompactOptions): 
     for (const { table, key, expiry, keptForMs } of expiringTables) {
       const tenants = `SELECT DISTINCT tenant_id FROM ${table} WHERE ${expiry} < $1 ORDER BY tenant_id`;
       // Locked rows are skipped.
-      const remove = {
-        name: `compact_${table}`,
-        text: `DELETE FROM ${table} WHERE tenant_id = $1 AND ${key} IN
-                 (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} < $2 LIMIT ${rowsEach}
-                    FOR UPDATE SKIP LOCKED)`,
-      };
+      const remove = `DELETE FROM ${table} WHERE tenant_id = $1 AND ${key} IN
+          (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} < $2 LIMIT ${rowsEach}
+             FOR UPDATE SKIP LOCKED)`;
       const before = expiredMs - keptForMs;
-      const { rows } = await database.query({ name: `expired_tenants_${table}`, text: tenants }, [before]);
+      const { rows } = await database.query(tenants, [before]);
       let count = 0;
       for (const { tenant_id } of rows)
         for (let gone = rowsEach; gone === rowsEach; count += gone) {

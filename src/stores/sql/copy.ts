@@ -15,7 +15,7 @@ import { readKeyFile } from "../files/key-file.ts";
 import { readStoreId } from "./anchoring.ts";
 import type { OperatorArchive } from "./archive.ts";
 import type { StoreDatabase } from "./backend.ts";
-import type { Queries, Statement, Transaction, Value } from "./queries.ts";
+import type { Queries, Transaction, Value } from "./queries.ts";
 import { copiedTables, type Table } from "./schema.ts";
 import { readCopyState, requireServable } from "./store-checks.ts";
 
@@ -50,22 +50,17 @@ interface Copying extends CopyOptions {
   readonly nowMs: number;
 }
 
-let statements = 0;
-const statement = (text: string): Statement => ({ name: `copy_${statements++}`, text });
-
 const sealedTables = ["store", ...copiedTables.map(({ name }) => name)];
 /** The row that gateways lock at start-up: a starting gateway has noted its key by then, or finds the target marked. */
-const lockStore = statement("SELECT 1 FROM store WHERE singleton = 1 FOR UPDATE");
+const lockStore = "SELECT 1 FROM store WHERE singleton = 1 FOR UPDATE";
 /** A seal that is final stays so. */
-const take = statement(
-  `INSERT INTO store_copy (singleton, part, other_store_id, attempt, is_final) VALUES (1, $1, $2, $3, 0)
-   ON CONFLICT (singleton) DO UPDATE SET other_store_id = excluded.other_store_id, attempt = excluded.attempt`,
-);
+const take = `INSERT INTO store_copy (singleton, part, other_store_id, attempt, is_final) VALUES (1, $1, $2, $3, 0)
+  ON CONFLICT (singleton) DO UPDATE SET other_store_id = excluded.other_store_id, attempt = excluded.attempt`;
 /** Locks the row against another run of the copy. */
-const hold = statement("SELECT 1 FROM store_copy WHERE part = 'target' AND attempt = $1 FOR SHARE");
-const finishSeal = statement("UPDATE store_copy SET is_final = 1 WHERE part = 'source' AND attempt = $1");
-const finishTarget = statement("DELETE FROM store_copy WHERE part = 'target' AND attempt = $1");
-const dropSeal = statement("DELETE FROM store_copy WHERE part = 'source' AND is_final = 0");
+const hold = "SELECT 1 FROM store_copy WHERE part = 'target' AND attempt = $1 FOR SHARE";
+const finishSeal = "UPDATE store_copy SET is_final = 1 WHERE part = 'source' AND attempt = $1";
+const finishTarget = "DELETE FROM store_copy WHERE part = 'target' AND attempt = $1";
+const dropSeal = "DELETE FROM store_copy WHERE part = 'source' AND is_final = 0";
 
 /**
  * Copies. The source is sealed only after it passed its audit. If this rejects, or resolves with problems, the target
@@ -145,7 +140,7 @@ async function begin(target: StoreDatabase, sourceStoreId: string, attempt: stri
     await transaction.query(lockStore, []);
     await requireEmpty(transaction, target.name);
     await transaction.query(take, ["target", sourceStoreId, attempt]);
-    for (const { name } of copiedTables) await transaction.query(statement(`DELETE FROM ${name}`), []);
+    for (const { name } of copiedTables) await transaction.query(`DELETE FROM ${name}`, []);
   });
 }
 
@@ -155,7 +150,7 @@ async function requireEmpty(target: Queries, name: string): Promise<void> {
   if (state?.part === "target") return;
   requireServable(state, name);
   for (const table of copiedTables)
-    if ((await target.query(statement(`SELECT 1 FROM ${table.name} LIMIT 1`), [])).count > 0)
+    if ((await target.query(`SELECT 1 FROM ${table.name} LIMIT 1`, [])).count > 0)
       throw new IncompatibleStoreError(
         `${name} is not empty: it has ${table.name}. A store is copied only to one that \`migrate\` has made and that no ` +
           "gateway has started on.",
@@ -183,12 +178,10 @@ async function copyTable(table: Table, copying: Copying): Promise<void> {
       : [table.name, table.key];
   const selected = [...new Set([...columns, ...key])].join(", ");
   const page = (isAfter: string) =>
-    statement(
-      `SELECT ${selected} FROM ${from} WHERE ${isCopied(table, nowMs)} AND ${isAfter}
-        ORDER BY ${key.join(", ")} LIMIT ${rowsEach}`,
-    );
+    `SELECT ${selected} FROM ${from} WHERE ${isCopied(table, nowMs)} AND ${isAfter}
+      ORDER BY ${key.join(", ")} LIMIT ${rowsEach}`;
   const next = page(`(${key.join(", ")}) > (${key.map((_, at) => `$${at + 1}`).join(", ")})`);
-  let asked: [Statement, readonly unknown[]] = [page("true"), []];
+  let asked: [string, readonly unknown[]] = [page("true"), []];
   for (let copied = 0; ; ) {
     const { rows } = await source.query(...asked);
     const last = rows.at(-1);
@@ -248,7 +241,7 @@ async function auditTarget(copying: Copying) {
   const problems = (await sealed.anchorProblems()).map(({ message }) => `source: ${message}`);
   for (const table of copiedTables) {
     const count = async (end: StoreDatabase, isCounted: string) =>
-      (await end.query(statement(`SELECT count(*) AS count FROM ${table.name} WHERE ${isCounted}`), [])).rows[0]?.count;
+      (await end.query(`SELECT count(*) AS count FROM ${table.name} WHERE ${isCounted}`, [])).rows[0]?.count;
     const [of, rows] = [await count(source, isCopied(table, nowMs)), await count(target, "true")];
     if (rows !== of) problems.push(`target: ${table.name} has ${rows} rows of ${of}`);
   }
@@ -263,7 +256,7 @@ async function auditTarget(copying: Copying) {
 }
 
 async function run(transaction: Transaction, texts: readonly string[]): Promise<void> {
-  for (const text of texts) await transaction.query(statement(text), []);
+  for (const text of texts) await transaction.query(text, []);
 }
 
 const anotherCopy = () => new IncompatibleStoreError("Another copy to the same store has begun: this one ends.");

@@ -14,34 +14,24 @@ import {
 import type { AppendableRecord, BatchResult } from "../../ledger/ports/store.ts";
 import { type ErasureOptions, erasureRecord, readErasure, unerasable } from "../../ledger/record/operator-records.ts";
 import { DamagedError } from "../files/errors.ts";
-import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import type { Queries, Row, Transaction } from "./queries.ts";
 import { tables } from "./schema.ts";
 import { removeFromSegments } from "./search-segments.ts";
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
 
-const findRecords: Statement = {
-  name: "records_to_erase",
-  text: `SELECT entry.record_id, entry.leaf_index, entry.leaf, erasure_leaf_index, erasure.leaf AS erasure_leaf
-           FROM entries AS entry
-           LEFT JOIN erasures ON erasures.tenant_id = $1 AND erasures.record_id = entry.record_id
-           LEFT JOIN entries AS erasure ON erasure.tenant_id = $1 AND erasure.leaf_index = erasure_leaf_index
-          WHERE entry.tenant_id = $1 AND entry.record_id = ANY ($2::text[])`,
-};
-const deleteOpenings: Statement = {
-  name: "delete_openings",
-  text: "DELETE FROM openings WHERE tenant_id = $1 AND record_id = ANY ($2::text[])",
-};
+const findRecords = `SELECT entry.record_id, entry.leaf_index, entry.leaf,
+         erasure_leaf_index, erasure.leaf AS erasure_leaf
+    FROM entries AS entry
+    LEFT JOIN erasures ON erasures.tenant_id = $1 AND erasures.record_id = entry.record_id
+    LEFT JOIN entries AS erasure ON erasure.tenant_id = $1 AND erasure.leaf_index = erasure_leaf_index
+   WHERE entry.tenant_id = $1 AND entry.record_id = ANY ($2::text[])`;
+const deleteOpenings = "DELETE FROM openings WHERE tenant_id = $1 AND record_id = ANY ($2::text[])";
 /** The idempotency scope outlives the record, so that a retry is refused rather than recorded again. */
-const eraseAnswers: Statement = {
-  name: "erase_answers",
-  text: `UPDATE kept_answers SET sealed = NULL
-          WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[]) AND sealed IS NOT NULL RETURNING leaf_index`,
-};
+const eraseAnswers = `UPDATE kept_answers SET sealed = NULL
+   WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[]) AND sealed IS NOT NULL RETURNING leaf_index`;
 /** The index keeps registrations of erased records: the erasure stays known for their artifact. */
-const keepRegistrations: Statement = {
-  name: "keep_registrations",
-  text: "UPDATE registered_artifacts SET relied_on = 1 WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])",
-};
+const keepRegistrations = `UPDATE registered_artifacts SET relied_on = 1
+   WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`;
 
 /** Why a record of the tenant must not be erased. */
 type FoundRefusal = Exclude<ReapplyRefusal, { readonly why: "unproven" }>;
@@ -171,19 +161,10 @@ async function removeRemains(
 const wholeTenant = "";
 
 const holdColumns = "tenant_id, record_id, reason, placed_at_ms";
-const covering: Statement = {
-  name: "covering_holds",
-  text: `SELECT ${holdColumns} FROM legal_holds WHERE tenant_id = $1 AND record_id = ANY ($2::text[])`,
-};
-const release: Statement = {
-  name: "release_hold",
-  text: `DELETE FROM legal_holds WHERE tenant_id = $1 AND record_id = $2 RETURNING ${holdColumns}`,
-};
-const all: Statement = {
-  name: "all_holds",
-  text: `SELECT ${holdColumns} FROM legal_holds WHERE $1::text IS NULL OR tenant_id = $1
-          ORDER BY tenant_id, record_id`,
-};
+const covering = `SELECT ${holdColumns} FROM legal_holds WHERE tenant_id = $1 AND record_id = ANY ($2::text[])`;
+const release = `DELETE FROM legal_holds WHERE tenant_id = $1 AND record_id = $2 RETURNING ${holdColumns}`;
+const all = `SELECT ${holdColumns} FROM legal_holds WHERE $1::text IS NULL OR tenant_id = $1
+   ORDER BY tenant_id, record_id`;
 
 type HoldOn = (recordId: RecordId) => LegalHold | undefined;
 
@@ -239,21 +220,12 @@ const isBackSql = `(EXISTS (SELECT 1 FROM /*main.*/openings AS own
              OR EXISTS (SELECT 1 FROM kept_answers
                          WHERE kept_answers.tenant_id = erasures.tenant_id
                            AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL))`;
-const cameBack: Statement = {
-  name: "returned_erasures",
-  text: `SELECT ${erasureColumns} FROM erasures WHERE ${isBackSql} ORDER BY tenant_id, leaf_index`,
-};
-const entriesAt: Statement = {
-  name: "entries_of_erasures",
-  text: `SELECT entries.leaf_index, record_id, leaf, sealed, opening
-           FROM entries LEFT JOIN /*main.*/openings USING (tenant_id, record_id)
-          WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`,
-};
-const ofTenant: Statement = {
-  name: "erasures_of_tenant",
-  text: `SELECT ${erasureColumns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql} = $3
-          ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`,
-};
+const cameBack = `SELECT ${erasureColumns} FROM erasures WHERE ${isBackSql} ORDER BY tenant_id, leaf_index`;
+const entriesAt = `SELECT entries.leaf_index, record_id, leaf, sealed, opening
+    FROM entries LEFT JOIN /*main.*/openings USING (tenant_id, record_id)
+   WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`;
+const ofTenant = `SELECT ${erasureColumns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql} = $3
+   ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`;
 
 /**
  * Returns erased data that is in the store again, by tenant.

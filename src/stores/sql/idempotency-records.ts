@@ -22,7 +22,6 @@ import { onRows, type Queries, queryRows, type Row, type TenantStatement, type T
 import { tables } from "./schema.ts";
 
 const find = onRows(
-  "find_kept",
   { scope: "bytea" },
   (asked, tenant) => `
     SELECT kept.tenant_id, kept.scope, entries.leaf_index, tree_size, kept.sealed AS answer, entries.record_id, leaf,
@@ -34,21 +33,15 @@ const find = onRows(
       LEFT JOIN erasures ON erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id`,
 );
 const purge: TenantStatement = {
-  ofOne: {
-    name: "purge_kept",
-    text: `DELETE FROM kept_answers WHERE tenant_id = $1 AND scope IN
-             (SELECT scope FROM kept_answers WHERE tenant_id = $1 AND kept_at_ms < $2 ORDER BY kept_at_ms LIMIT $3)`,
-  },
-  ofMany: {
-    name: "purge_kept_of_many",
-    text: `DELETE FROM kept_answers WHERE (tenant_id, scope) IN
-             (SELECT own.tenant_id, old.scope
-                FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS own (tenant_id, before_ms, at_most)
-               CROSS JOIN LATERAL
-                     (SELECT scope FROM kept_answers
-                       WHERE kept_answers.tenant_id = own.tenant_id AND kept_at_ms < own.before_ms
-                       ORDER BY kept_at_ms LIMIT own.at_most) old)`,
-  },
+  ofOne: `DELETE FROM kept_answers WHERE tenant_id = $1 AND scope IN
+      (SELECT scope FROM kept_answers WHERE tenant_id = $1 AND kept_at_ms < $2 ORDER BY kept_at_ms LIMIT $3)`,
+  ofMany: `DELETE FROM kept_answers WHERE (tenant_id, scope) IN
+      (SELECT own.tenant_id, old.scope
+         FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS own (tenant_id, before_ms, at_most)
+        CROSS JOIN LATERAL
+              (SELECT scope FROM kept_answers
+                WHERE kept_answers.tenant_id = own.tenant_id AND kept_at_ms < own.before_ms
+                ORDER BY kept_at_ms LIMIT own.at_most) old)`,
 };
 
 /** Looks up the known result of a scope. */

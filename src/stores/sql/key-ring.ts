@@ -12,7 +12,7 @@ import { type CheckpointSigner, LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import type { StoreLogger } from "./backend.ts";
-import type { Queries, Statement } from "./queries.ts";
+import type { Queries } from "./queries.ts";
 
 /** The log has been handed over to a later key than this process signs with. Nothing was stored. */
 export class RetiredKeyError extends Error {
@@ -146,10 +146,7 @@ function retired(problem: string): ServiceError {
   );
 }
 
-const keysByPosition: Statement = {
-  name: "keys_by_position",
-  text: "SELECT public_key FROM signing_keys ORDER BY position",
-};
+const keysByPosition = "SELECT public_key FROM signing_keys ORDER BY position";
 
 /** Follows the store's newest key, or throws. */
 type Ring = Pick<KeyRing, "current" | "statementOf" | "follow">;

@@ -5,7 +5,7 @@ import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../ledger/tlog/tiles.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
-import { onRows, onTenants, type Queries, queryRows, type Row, type Statement, toRow } from "./queries.ts";
+import { onRows, onTenants, type Queries, queryRows, type Row, toRow } from "./queries.ts";
 
 /** A head with the columns that only the writer needs. */
 export interface StoredHead extends TimedLog {
@@ -14,23 +14,19 @@ export interface StoredHead extends TimedLog {
 }
 
 export const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position";
-const tenantOfName: Statement = { name: "tenant_of_name", text: "SELECT tenant_id FROM log_names WHERE name = $1" };
+const tenantOfName = "SELECT tenant_id FROM log_names WHERE name = $1";
 const headsOf = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1::text[])`;
-const headOf: Statement = { name: "head", text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1` };
-const allHeads: Statement = { name: "heads", text: `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id` };
+const headOf = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1`;
+const allHeads = `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id`;
 const locking = {
   /** In one order, so that two waiting transactions never deadlock. */
   wait: {
-    ofOne: { name: "lock_head", text: `${headOf.text} FOR UPDATE` },
-    ofMany: { name: "lock_heads", text: `${headsOf} ORDER BY tenant_id FOR UPDATE` },
+    ofOne: `${headOf} FOR UPDATE`,
+    ofMany: `${headsOf} ORDER BY tenant_id FOR UPDATE`,
   },
-  skip: onTenants(
-    "lock_heads_or_skip",
-    (isOwn) => `SELECT ${headColumns} FROM log_heads WHERE ${isOwn} FOR UPDATE SKIP LOCKED`,
-  ),
+  skip: onTenants((isOwn) => `SELECT ${headColumns} FROM log_heads WHERE ${isOwn} FOR UPDATE SKIP LOCKED`),
 };
 const tilesOf = onRows(
-  "tiles",
   { level: "integer", tile_index: "bigint" },
   (asked, tenant) => `
     SELECT tiles.tenant_id, tiles.level, tiles.tile_index, hashes FROM ${asked}
@@ -123,12 +119,10 @@ export function toHead(row: Row): StoredHead {
 }
 
 /** A row if one of the last leaves, all of the head's time, accepts it. */
-const acceptedTime: Statement = {
-  name: "accepted_time",
-  text: `SELECT 1 FROM entries WHERE tenant_id = $1 AND position($2::bytea IN leaf) > 0 AND leaf_index > coalesce(
-           (SELECT leaf_index FROM entries WHERE tenant_id = $1 AND position($3::bytea IN leaf) = 0
-             ORDER BY leaf_index DESC LIMIT 1), -1) LIMIT 1`,
-};
+const acceptedTime = `SELECT 1 FROM entries
+   WHERE tenant_id = $1 AND position($2::bytea IN leaf) > 0 AND leaf_index > coalesce(
+    (SELECT leaf_index FROM entries WHERE tenant_id = $1 AND position($3::bytea IN leaf) = 0
+      ORDER BY leaf_index DESC LIMIT 1), -1) LIMIT 1`;
 
 /** End of a column list, and the tables of entries. Hides openings of erased records that a backup restored. */
 export const visibleOpening = openingIn("openings");
@@ -150,18 +144,12 @@ export async function isTimeAccepted(queries: Queries, { tenantId, lastRecordedA
 }
 
 const cosignatureColumns = "tenant_id, witness, key_id, size, root, line";
-const allCosignatures: Statement = {
-  name: "cosignatures",
-  text: `SELECT ${cosignatureColumns} FROM cosignatures ORDER BY tenant_id, witness, key_id`,
-};
+const allCosignatures = `SELECT ${cosignatureColumns} FROM cosignatures ORDER BY tenant_id, witness, key_id`;
 /** Another replica may have kept a newer one. */
-const keep: Statement = {
-  name: "keep_cosignature",
-  text: `INSERT INTO cosignatures (${cosignatureColumns}) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (tenant_id, witness, key_id) DO UPDATE
-            SET size = excluded.size, root = excluded.root, line = excluded.line
-          WHERE excluded.size >= cosignatures.size`,
-};
+const keep = `INSERT INTO cosignatures (${cosignatureColumns}) VALUES ($1, $2, $3, $4, $5, $6)
+  ON CONFLICT (tenant_id, witness, key_id) DO UPDATE
+     SET size = excluded.size, root = excluded.root, line = excluded.line
+   WHERE excluded.size >= cosignatures.size`;
 
 /** Returns the newest cosignature of each witness, for each log. */
 export async function readCosignatures(queries: Queries): Promise<readonly StoredCosignature[]> {
@@ -176,13 +164,10 @@ export async function readCosignatures(queries: Queries): Promise<readonly Store
 }
 
 /** Returns the statement that keeps a cosignature, and its values. */
-export function keepingCosignature(cosignature: StoredCosignature): [Statement, readonly unknown[]] {
+export function keepingCosignature(cosignature: StoredCosignature): [string, readonly unknown[]] {
   const { tenantId, witness, keyId, size, root, line } = cosignature;
   return [keep, [tenantId, witness, keyId, size, root, line]];
 }
 
 /** Keeps a policy revision, unless it exists. */
-export const keepRevision: Statement = {
-  name: "keep_revision",
-  text: "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-};
+export const keepRevision = "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING";

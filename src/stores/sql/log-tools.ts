@@ -11,15 +11,7 @@ import type { SqliteAnchor } from "../files/anchor.ts";
 import { type KeptCall, keepAnswers } from "./idempotency-records.ts";
 import type { SigningKeysOfStore } from "./key-ring.ts";
 import type { StoredHead } from "./log-rows.ts";
-import {
-  onTenants,
-  type Queries,
-  queryRows,
-  type Statement,
-  type TenantStatement,
-  type Transaction,
-  toRow,
-} from "./queries.ts";
+import { onTenants, type Queries, queryRows, type TenantStatement, type Transaction, toRow } from "./queries.ts";
 import { tables } from "./schema.ts";
 import { type SearchAddition, SearchTerms, type Waiting } from "./search-backlog.ts";
 import { addSearch } from "./search-segments.ts";
@@ -136,35 +128,22 @@ export class WaitingTerms {
 }
 
 /** Keeps the name of a new log. */
-export const nameLog: Statement = {
-  name: "name_log",
-  text: "INSERT INTO log_names (name, tenant_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-};
-const openLog: Statement = {
-  name: "open_log",
-  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position)
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-};
+export const nameLog = "INSERT INTO log_names (name, tenant_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+const openLog = `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position)
+  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`;
 /** Compare-and-swap of heads. */
 const moveHeads: TenantStatement = {
-  ofOne: {
-    name: "move_head",
-    text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4, key_position = $5
-            WHERE tenant_id = $1 AND size = $6 AND root = $7`,
-  },
-  ofMany: {
-    name: "move_heads",
-    text: `UPDATE log_heads
-              SET size = next.size, root = next.root, last_recorded_at_ms = next.recorded_at_ms,
-                  key_position = next.key_position
-             FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::integer[], $6::bigint[], $7::bytea[])
-               AS next (tenant_id, size, root, recorded_at_ms, key_position, size_before, root_before)
-            WHERE log_heads.tenant_id = next.tenant_id
-              AND log_heads.size = next.size_before AND log_heads.root = next.root_before`,
-  },
+  ofOne: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4, key_position = $5
+     WHERE tenant_id = $1 AND size = $6 AND root = $7`,
+  ofMany: `UPDATE log_heads
+       SET size = next.size, root = next.root, last_recorded_at_ms = next.recorded_at_ms,
+           key_position = next.key_position
+      FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::integer[], $6::bigint[], $7::bytea[])
+        AS next (tenant_id, size, root, recorded_at_ms, key_position, size_before, root_before)
+     WHERE log_heads.tenant_id = next.tenant_id
+       AND log_heads.size = next.size_before AND log_heads.root = next.root_before`,
 };
 const touchHeads = onTenants(
-  "touch_heads",
   (isOwn) => `UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE ${isOwn}`,
 );
 

@@ -6,19 +6,13 @@ import { IncompatibleStoreError } from "../files/errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import { findAnchorProblems, readStoreId } from "./anchoring.ts";
 import { heads, isTimeAccepted } from "./log-rows.ts";
-import type { Queries, Statement } from "./queries.ts";
+import type { Queries } from "./queries.ts";
 import { aheadError, isAhead } from "./store-checks.ts";
 
-const newestKey: Statement = {
-  name: "newest_key",
-  text: "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
-};
-const someLog: Statement = { name: "some_log", text: "SELECT tenant_id FROM log_heads LIMIT 1" };
-const noteKey: Statement = {
-  name: "note_key",
-  text: `INSERT INTO signing_keys (position, public_key)
-         SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys`,
-};
+const newestKey = "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1";
+const someLog = "SELECT tenant_id FROM log_heads LIMIT 1";
+const noteKey = `INSERT INTO signing_keys (position, public_key)
+  SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys`;
 
 const whatToDo =
   "Put the newest copy of the store back, with its -wal file if there is one. If there is no newer one, keep this one " +

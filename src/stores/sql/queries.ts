@@ -8,12 +8,6 @@ import type { ColumnType, Table } from "./schema.ts";
 export type Row = Record<string, unknown>;
 export type Value = null | number | string | Uint8Array;
 
-/** A prepared statement. Its name stands for this text alone. */
-export interface Statement {
-  readonly name: string;
-  readonly text: string;
-}
-
 export interface Answer {
   readonly rows: readonly Row[];
   readonly count: number;
@@ -21,8 +15,11 @@ export interface Answer {
 
 /** Reads. All reject with an error of the driver. */
 export interface Queries {
-  /** @param values `Value`s, booleans, and arrays of one kind of `Value`, whose type the text names: `$2::bytea[]` */
-  query(statement: Statement, values: readonly unknown[]): Promise<Answer>;
+  /**
+   * Runs a statement, which each connection prepares once.
+   * @param values `Value`s, booleans, and arrays of one kind of `Value`, whose type the text names: `$2::bytea[]`
+   */
+  query(statement: string, values: readonly unknown[]): Promise<Answer>;
 }
 
 /** A connection in a transaction. Statements are answered in the order of their calls. */
@@ -71,17 +68,14 @@ export function throughAll<Methods extends object>(
 
 /** A statement on rows of one tenant, which a cluster runs on the tenant's node, and the same on rows of many. */
 export interface TenantStatement {
-  readonly ofOne: Statement;
+  readonly ofOne: string;
   /** For one server. */
-  readonly ofMany: Statement;
+  readonly ofMany: string;
 }
 
 /** Makes a statement on all rows of tenants in a table. */
-export function onTenants(name: string, text: (isOwn: string) => string): TenantStatement {
-  return {
-    ofOne: { name, text: text("tenant_id = $1") },
-    ofMany: { name: `${name}_of_many`, text: text("tenant_id = ANY ($1::text[])") },
-  };
+export function onTenants(text: (isOwn: string) => string): TenantStatement {
+  return { ofOne: text("tenant_id = $1"), ofMany: text("tenant_id = ANY ($1::text[])") };
 }
 
 /**
@@ -90,7 +84,6 @@ export function onTenants(name: string, text: (isOwn: string) => string): Tenant
  * @param text of the statement, given the table `asked` and the tenant of its rows
  */
 export function onRows(
-  name: string,
   columns: Readonly<Record<string, ColumnType>>,
   text: (asked: string, tenant: string) => string,
 ): TenantStatement {
@@ -98,8 +91,8 @@ export function onRows(
   const arrays = Object.values(columns).map((type, at) => `$${at + 2}::${type}[]`);
   const many = [["$1::text[]", ...arrays].join(", "), ["tenant_id", ...names].join(", ")];
   return {
-    ofOne: { name, text: text(`unnest(${arrays.join(", ")}) AS asked (${names.join(", ")})`, "$1") },
-    ofMany: { name: `${name}_of_many`, text: text(`unnest(${many[0]}) AS asked (${many[1]})`, "asked.tenant_id") },
+    ofOne: text(`unnest(${arrays.join(", ")}) AS asked (${names.join(", ")})`, "$1"),
+    ofMany: text(`unnest(${many[0]}) AS asked (${many[1]})`, "asked.tenant_id"),
   };
 }
 

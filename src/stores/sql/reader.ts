@@ -10,26 +10,17 @@ import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../le
 import { type Hash, hashBytes } from "../../ledger/tlog/tree.ts";
 import { DamagedError } from "../files/errors.ts";
 import { headByName, heads, readCosignatures, readTiles, readTree, visibleOpening } from "./log-rows.ts";
-import type { Queries, Statement } from "./queries.ts";
+import type { Queries } from "./queries.ts";
 import { findRegistrations } from "./registrations.ts";
 import { searchRecords } from "./search.ts";
 import { openStoredBytes, openStoredRecord, readLeaf } from "./stored-record.ts";
 
-const leavesOf: Statement = {
-  name: "leaves",
-  text: "SELECT leaf FROM entries WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3 ORDER BY leaf_index",
-};
+const leavesOf = `SELECT leaf FROM entries
+   WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3 ORDER BY leaf_index`;
 /** One statement is one snapshot: an erasure in between cannot show half of itself. */
-const findRecord: Statement = {
-  name: "find_record",
-  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
-          WHERE tenant_id = $1 AND record_id = $2`,
-};
-
-const findRevision: Statement = {
-  name: "find_revision",
-  text: "SELECT content FROM policy_revisions WHERE revision = $1",
-};
+const findRecord = `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
+   WHERE tenant_id = $1 AND record_id = $2`;
+const findRevision = "SELECT content FROM policy_revisions WHERE revision = $1";
 
 type EntryRow = Readonly<Record<"leaf" | "sealed" | "opening", Uint8Array>> & { readonly leaf_index: number };
 
@@ -42,7 +33,7 @@ export interface ReadDatabase extends Queries {
  * Reads of a store. All reject with `DamagedError` if stored data does not verify, with an error of the driver otherwise.
  * @param noted see `findRegistrations`
  */
-export function storeReader(database: ReadDatabase, noted?: Statement) {
+export function storeReader(database: ReadDatabase, noted?: string) {
   return {
     /** Finds, opens and verifies a record. */
     async find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

@@ -26,7 +26,6 @@ import {
   type Queries,
   queryRows,
   type Row,
-  type Statement,
   type TenantRow,
   type TenantStatement,
   type Transaction,
@@ -64,14 +63,10 @@ const reliedOn = (asked: string, tenant: string) => `
 /** Leaf and record, if they are not left out. */
 const unless = (isLeftOut: string) =>
   `CASE WHEN ${isLeftOut} THEN NULL ELSE leaf END AS leaf, CASE WHEN ${isLeftOut} THEN NULL ELSE sealed END AS sealed`;
-const lookAt: Statement = {
-  name: "look_at_registrations",
-  text: `SELECT artifact, leaf_index, record_id, opening, is_cut, ${unless("is_cut")}
-           FROM (${reliedOn("(SELECT $2::bytea AS artifact) AS asked", "$1")}) AS found ORDER BY leaf_index`,
-};
+const lookAt = `SELECT artifact, leaf_index, record_id, opening, is_cut, ${unless("is_cut")}
+    FROM (${reliedOn("(SELECT $2::bytea AS artifact) AS asked", "$1")}) AS found ORDER BY leaf_index`;
 /** Rows of whole artifacts, up to a page. Marks artifacts of later pages (`is_later`). */
 const reliedPage = onRows(
-  "registrations",
   { artifact: "bytea" },
   (asked, tenant) => `
     SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later, ${unless("is_cut OR is_later")}
@@ -81,37 +76,25 @@ const reliedPage = onRows(
                       FROM (${reliedOn(asked, tenant)}) AS found) AS sized) AS paged
      ORDER BY tenant_id, artifact, leaf_index`,
 );
-const keysOf = onTenants("artifact_keys", (isOwn) => `SELECT tenant_id, key FROM artifact_keys WHERE ${isOwn}`);
+const keysOf = onTenants((isOwn) => `SELECT tenant_id, key FROM artifact_keys WHERE ${isOwn}`);
 const supersede: TenantStatement = {
-  ofOne: {
-    name: "supersede_registrations",
-    text: `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1 AND tenant_id = $1
-              AND (artifact, leaf_index) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))`,
-  },
-  ofMany: {
-    name: "supersede_registrations_of_many",
-    text: `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1
-              AND (tenant_id, artifact, leaf_index) IN (SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[]))`,
-  },
+  ofOne: `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1 AND tenant_id = $1
+       AND (artifact, leaf_index) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))`,
+  ofMany: `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1
+       AND (tenant_id, artifact, leaf_index) IN (SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[]))`,
 };
 /** One page of registrations. */
-const toIndex: Statement = {
-  name: "registrations_to_index",
-  text: `SELECT leaf_index, record_id, leaf, sealed, opening
-           FROM (SELECT entries.leaf_index, record_id, leaf, sealed,
-                        sum(${bytes}) OVER (ORDER BY entries.leaf_index) AS up_to, ${visibleOpening}
-                  WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
-                    AND position($4::bytea IN leaf) > 0) AS registered
-          WHERE up_to - octet_length(leaf) - octet_length(sealed) < ${pageBytes}
-          ORDER BY leaf_index`,
-};
+const toIndex = `SELECT leaf_index, record_id, leaf, sealed, opening
+    FROM (SELECT entries.leaf_index, record_id, leaf, sealed,
+                 sum(${bytes}) OVER (ORDER BY entries.leaf_index) AS up_to, ${visibleOpening}
+           WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
+             AND position($4::bytea IN leaf) > 0) AS registered
+   WHERE up_to - octet_length(leaf) - octet_length(sealed) < ${pageBytes}
+   ORDER BY leaf_index`;
 /** Rows of erased records stay: only they say which artifact the record was of. */
-const clear: Statement = {
-  name: "clear_registrations",
-  text: `DELETE FROM registered_artifacts AS registered
-          WHERE tenant_id = $1 AND NOT EXISTS
-            (SELECT 1 FROM erasures WHERE erasures.tenant_id = $1 AND erasures.leaf_index = registered.leaf_index)`,
-};
+const clear = `DELETE FROM registered_artifacts AS registered
+   WHERE tenant_id = $1 AND NOT EXISTS
+     (SELECT 1 FROM erasures WHERE erasures.tenant_id = $1 AND erasures.leaf_index = registered.leaf_index)`;
 
 /** Leaves of which one statement finds the registrations. */
 const leavesEach = 1_024;
@@ -130,7 +113,7 @@ export async function findRegistrations(
   queries: Queries,
   tenantId: TenantId,
   names: readonly string[],
-  noted?: Statement,
+  noted?: string,
 ): Promise<readonly ArtifactRegistrations[]> {
   const key = await artifactKeyOf(queries, tenantId);
   const find = async (name: string): Promise<ArtifactRegistrations> => {

@@ -5,7 +5,7 @@ import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex } from "../../ledger/ports/search.ts";
 import { blockOf, rangeOfBlock, searchKeyBytes } from "../../ledger/search/search-index.ts";
 import { lockHead } from "./log-rows.ts";
-import { type Database, type Statement, type Transaction, translated } from "./queries.ts";
+import { type Database, type Transaction, translated } from "./queries.ts";
 import { rebuildRegistrations } from "./registrations.ts";
 import { tables } from "./schema.ts";
 import { type IndexGeneration, SearchTerms, segmentsOf } from "./search-backlog.ts";
@@ -16,25 +16,13 @@ import { readToIndex } from "./stored-record.ts";
 const leavesEach = 64;
 
 /** After the remains of interrupted rebuilds. */
-const newest: Statement = {
-  name: "newest_index",
-  text: `SELECT coalesce(max(generation), 0) AS generation
-           FROM (SELECT max(generation) AS generation FROM search_keys WHERE tenant_id = $1
-                  UNION ALL SELECT max(generation) FROM search_segments WHERE tenant_id = $1) AS all_of_them`,
-};
-const dropUnfinished: Statement = {
-  name: "drop_unfinished_indexes",
-  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND serves = 0",
-};
-const advance: Statement = {
-  name: "advance_index",
-  text: `UPDATE search_keys SET filled_to = $4, serves = $5
-          WHERE tenant_id = $1 AND generation = $2 AND filled_to = $3 AND serves = 0`,
-};
-const dropOlder: Statement = {
-  name: "drop_older_indexes",
-  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND generation < $2",
-};
+const newest = `SELECT coalesce(max(generation), 0) AS generation
+    FROM (SELECT max(generation) AS generation FROM search_keys WHERE tenant_id = $1
+           UNION ALL SELECT max(generation) FROM search_segments WHERE tenant_id = $1) AS all_of_them`;
+const dropUnfinished = "DELETE FROM search_keys WHERE tenant_id = $1 AND serves = 0";
+const advance = `UPDATE search_keys SET filled_to = $4, serves = $5
+   WHERE tenant_id = $1 AND generation = $2 AND filled_to = $3 AND serves = 0`;
+const dropOlder = "DELETE FROM search_keys WHERE tenant_id = $1 AND generation < $2";
 
 export interface RebuildOptions {
   readonly random: RandomFill;

@@ -6,7 +6,6 @@ import {
   type Queries,
   queryRows,
   type Row,
-  type Statement,
   type TenantStatement,
   type Transaction,
   toRow,
@@ -25,57 +24,31 @@ import {
 } from "./term-segment.ts";
 
 const within = `tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf < $3 AND end_leaf > $2`;
-const segmentsWithin: Statement = {
-  name: "search_segments_within",
-  text: `SELECT first_leaf, end_leaf, generation, terms FROM search_segments WHERE ${within} ORDER BY first_leaf`,
-};
-const segmentsOfLeaf: Statement = {
-  name: "search_segments_of_leaf",
-  text: `SELECT first_leaf, end_leaf, generation, terms FROM search_segments
-          WHERE tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf <= $2 AND end_leaf > $2`,
-};
+const segmentsWithin = `SELECT first_leaf, end_leaf, generation, terms FROM search_segments
+   WHERE ${within} ORDER BY first_leaf`;
 /**
  * Bits of each of the terms, in segments that have, or may have, all of them. A segment has a term once; NULL if the
  * term only matches across the bounds of entries.
  */
-function bitsOfTerms(terms: number): Statement {
-  const known = statementsOfTerms.get(terms);
-  if (known !== undefined) return known;
+function bitsOfTerms(terms: number): string {
   const places = Array.from({ length: terms }, (_, at) => `position($${at + 5}::bytea IN terms)`);
   const bits = places.map(
     (place, at) =>
       `CASE (${place} - 1) % ${entryBytes} WHEN 0 THEN substr(terms, ${place} + ${storedTermBytes}, ${bitBytes}) END AS bits_${at}`,
   );
-  const statement = {
-    name: `search_segments_of_${terms}_terms`,
-    text: `SELECT first_leaf, end_leaf, ${bits.join(", ")}
-             FROM search_segments
-            WHERE ${within} AND generation = $4 AND ${places.map((place) => `${place} > 0`).join(" AND ")}
-            ORDER BY first_leaf`,
-  };
-  statementsOfTerms.set(terms, statement);
-  return statement;
+  return `SELECT first_leaf, end_leaf, ${bits.join(", ")}
+      FROM search_segments
+     WHERE ${within} AND generation = $4 AND ${places.map((place) => `${place} > 0`).join(" AND ")}
+     ORDER BY first_leaf`;
 }
-/** One per number of terms of a query. */
-const statementsOfTerms = new Map<number, Statement>();
 /** Bytes that a look reads. Lengths are known without the values. */
-const bytesWithin: Statement = {
-  name: "search_segment_bytes_within",
-  text: `SELECT coalesce(sum(length(terms)), 0)::bigint AS bytes FROM search_segments WHERE ${within} AND generation = $4`,
-};
-const replace: Statement = {
-  name: "replace_search_segment",
-  text: "UPDATE search_segments SET terms = $4 WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3",
-};
-const remove: Statement = {
-  name: "remove_search_segment",
-  text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3",
-};
+const bytesWithin = `SELECT coalesce(sum(length(terms)), 0)::bigint AS bytes FROM search_segments
+   WHERE ${within} AND generation = $4`;
+const replace = "UPDATE search_segments SET terms = $4 WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3";
+const remove = "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3";
 /** Removes segments of older indexes that begin in a range. */
-export const sweepSegments: Statement = {
-  name: "sweep_search_segments",
-  text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3 AND generation < $4",
-};
+export const sweepSegments = `DELETE FROM search_segments
+   WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3 AND generation < $4`;
 
 /** For one tenant, or for many on one server. */
 export function addSegments(
@@ -159,7 +132,7 @@ export async function removeFromSegments(
   leaves: readonly number[],
 ): Promise<void> {
   const gone = new Set(leaves);
-  const found = await Promise.all(leaves.map((leaf) => queries.query(segmentsOfLeaf, [tenantId, leaf])));
+  const found = await Promise.all(leaves.map((leaf) => queries.query(segmentsWithin, [tenantId, leaf, leaf + 1])));
   // Each segment once, however many of the leaves it has.
   const segments = new Map(
     found
@@ -185,20 +158,13 @@ function toSegment({ first_leaf, end_leaf, generation, terms }: Row): Segment {
 }
 
 const serving = onTenants(
-  "serving_index",
   (isOwn) => `SELECT tenant_id, generation, key, filled_to FROM search_keys WHERE ${isOwn} AND serves = 1`,
 );
 const move: TenantStatement = {
-  ofOne: {
-    name: "move_search_key",
-    text: "UPDATE search_keys SET filled_to = $3 WHERE tenant_id = $1 AND generation = $2",
-  },
-  ofMany: {
-    name: "move_search_keys",
-    text: `UPDATE search_keys SET filled_to = next.filled_to
-             FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS next (tenant_id, generation, filled_to)
-            WHERE search_keys.tenant_id = next.tenant_id AND search_keys.generation = next.generation`,
-  },
+  ofOne: "UPDATE search_keys SET filled_to = $3 WHERE tenant_id = $1 AND generation = $2",
+  ofMany: `UPDATE search_keys SET filled_to = next.filled_to
+      FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS next (tenant_id, generation, filled_to)
+     WHERE search_keys.tenant_id = next.tenant_id AND search_keys.generation = next.generation`,
 };
 
 /** Returns the index of a log that is in use; undefined if there is none. */

@@ -21,7 +21,7 @@ import { hasTerms, mayHaveTerms } from "../../ledger/search/search-terms.ts";
 import { ArrivedEvidence, countedValues, countOf, summaryOf } from "../../ledger/search/summary.ts";
 import { DamagedError } from "../files/errors.ts";
 import { headOfTenant, visibleOpening } from "./log-rows.ts";
-import type { Queries, Row, Statement } from "./queries.ts";
+import type { Queries, Row } from "./queries.ts";
 import type { IndexGeneration } from "./search-backlog.ts";
 import { indexOf, leavesInSegments, leavesOfAny, rowsInSegments } from "./search-segments.ts";
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
@@ -39,33 +39,18 @@ const maxEvidenceRecords = 4_096;
 const blocksEach = 64;
 const recordsEach = 256;
 
-const entriesAt: Statement = {
-  name: "entries_at",
-  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
-          WHERE tenant_id = $1 AND entries.leaf_index = ANY ($2::bigint[])`,
-};
-const leafAt: Statement = {
-  name: "leaf_at",
-  text: "SELECT leaf FROM entries WHERE tenant_id = $1 AND leaf_index = $2",
-};
-const indexOfRecord: Statement = {
-  name: "index_of_record",
-  text: "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2",
-};
-const lastErasedOf: Statement = {
-  name: "last_erased_of",
-  // SQLite keeps the order of a cross join: the few erasures first, not every entry.
-  text: `SELECT max(erasures.leaf_index) AS leaf_index FROM erasures CROSS JOIN entries
-          WHERE erasures.tenant_id = $1 AND entries.tenant_id = erasures.tenant_id
-            AND entries.record_id = erasures.record_id AND position($2::bytea IN leaf) > 0`,
-};
+const entriesAt = `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
+   WHERE tenant_id = $1 AND entries.leaf_index = ANY ($2::bigint[])`;
+const leafAt = "SELECT leaf FROM entries WHERE tenant_id = $1 AND leaf_index = $2";
+const indexOfRecord = "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2";
+/** SQLite keeps the order of a cross join: the few erasures first, not every entry. */
+const lastErasedOf = `SELECT max(erasures.leaf_index) AS leaf_index FROM erasures CROSS JOIN entries
+   WHERE erasures.tenant_id = $1 AND entries.tenant_id = erasures.tenant_id
+     AND entries.record_id = erasures.record_id AND position($2::bytea IN leaf) > 0`;
 /** Kinds of records that cite decisions, as leaves spell them. */
 const citing = ['"kind":"evidence"', '"kind":"registration"'].map((text) => Buffer.from(text));
 /** Two show that a prefix is not unique. */
-const idsFrom: Statement = {
-  name: "record_ids_from",
-  text: "SELECT record_id FROM entries WHERE tenant_id = $1 AND record_id >= $2 ORDER BY record_id LIMIT 2",
-};
+const idsFrom = "SELECT record_id FROM entries WHERE tenant_id = $1 AND record_id >= $2 ORDER BY record_id LIMIT 2";
 /** Result of reading the index. */
 interface Look {
   /** Indices of leaves of the range whose records may have all of the terms, in order. */

@@ -4,7 +4,7 @@ import { clockDifferenceMs } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion } from "../../domain/ports.ts";
 import { unavailable } from "../files/errors.ts";
-import type { Queries, Statement } from "./queries.ts";
+import type { Queries } from "./queries.ts";
 
 /**
  * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than possible was made
@@ -14,28 +14,19 @@ import type { Queries, Statement } from "./queries.ts";
 const isCurrent = `(attempts.window_ends_at_ms > $3::bigint
   AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint + ${clockDifferenceMs})`;
 
-const giveBack: Statement = {
-  name: "give_back_attempt",
-  text: `UPDATE attempts SET taken = CASE WHEN taken > $5::integer THEN taken - $5::integer ELSE 0 END
-          WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent}`,
-};
+const giveBack = `UPDATE attempts SET taken = CASE WHEN taken > $5::integer THEN taken - $5::integer ELSE 0 END
+   WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent}`;
 /** Adds parameter 5, beyond the maximum too, so that the answer shows the earlier count. */
-const countPortion: Statement = {
-  name: "count_portion",
-  text: `INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
-         VALUES ($1, $2, $5::integer, $3::bigint + $4::bigint)
-         ON CONFLICT (tenant_id, counter) DO UPDATE SET
-           taken = CASE WHEN ${isCurrent} THEN attempts.taken + $5::integer ELSE $5::integer END,
-           window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms ELSE excluded.window_ends_at_ms END
-         RETURNING taken, window_ends_at_ms`,
-};
+const countPortion = `INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
+  VALUES ($1, $2, $5::integer, $3::bigint + $4::bigint)
+  ON CONFLICT (tenant_id, counter) DO UPDATE SET
+    taken = CASE WHEN ${isCurrent} THEN attempts.taken + $5::integer ELSE $5::integer END,
+    window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms ELSE excluded.window_ends_at_ms END
+  RETURNING taken, window_ends_at_ms`;
 /** In the same transaction: takes back the part of parameter 3 beyond the maximum, parameter 4. */
-const boundPortion: Statement = {
-  name: "bound_portion",
-  text: `UPDATE attempts
-            SET taken = CASE WHEN taken - $3::integer > $4::integer THEN taken - $3::integer ELSE $4::integer END
-          WHERE tenant_id = $1 AND counter = $2 AND taken > $4::integer`,
-};
+const boundPortion = `UPDATE attempts
+     SET taken = CASE WHEN taken - $3::integer > $4::integer THEN taken - $3::integer ELSE $4::integer END
+   WHERE tenant_id = $1 AND counter = $2 AND taken > $4::integer`;
 
 /** Grants up to `wanted` of what the limit leaves. Must be called in a transaction. */
 export async function takePortion(
@@ -56,7 +47,7 @@ export async function takePortion(
 }
 
 /** Returns the statement that takes back attempts if the window has not ended, and its values. */
-export function givingBack(limit: AttemptLimit, amount: number, nowMs: number): [Statement, readonly unknown[]] {
+export function givingBack(limit: AttemptLimit, amount: number, nowMs: number): [string, readonly unknown[]] {
   return [giveBack, [...keyOf(limit), nowMs, limit.windowMs, amount]];
 }
 
@@ -69,13 +60,10 @@ function keyOf(limit: AttemptLimit): [string, string] {
   return [keyTenant(limit), limit.counter];
 }
 
-const insertProofs: Statement = {
-  name: "insert_proofs",
-  text: `INSERT INTO proof_uses (tenant_id, proof, expires_at_ms)
-         SELECT $1::text, used.proof, used.expires_at_ms
-           FROM unnest($2::text[], $3::bigint[]) AS used (proof, expires_at_ms) WHERE true
-         ON CONFLICT DO NOTHING RETURNING proof`,
-};
+const insertProofs = `INSERT INTO proof_uses (tenant_id, proof, expires_at_ms)
+  SELECT $1::text, used.proof, used.expires_at_ms
+    FROM unnest($2::text[], $3::bigint[]) AS used (proof, expires_at_ms) WHERE true
+  ON CONFLICT DO NOTHING RETURNING proof`;
 
 /** Returns for each of a tenant's proofs, in order, whether it is new. Must be called in a transaction. */
 export async function noteProofs(
@@ -99,19 +87,17 @@ const removedPerRow = 2;
 const removedAtLeast = 16;
 
 /** Removes expired rows of a tenant through the index on expiry. Skips locked rows, so it never waits. */
-const expiring = (table: string, key: string, expiry: string): Statement => ({
-  name: `expire_${table}`,
-  text: `DELETE FROM ${table} WHERE tenant_id = $1 AND ${key} IN
-           (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} <= $2
-             ORDER BY ${expiry} LIMIT $3 FOR UPDATE SKIP LOCKED)`,
-});
+const expiring = (table: string, key: string, expiry: string) => `DELETE FROM ${table}
+   WHERE tenant_id = $1 AND ${key} IN
+    (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} <= $2
+      ORDER BY ${expiry} LIMIT $3 FOR UPDATE SKIP LOCKED)`;
 const expiringAttempts = expiring("attempts", "counter", "window_ends_at_ms");
 const expiringProofs = expiring("proof_uses", "proof", "expires_at_ms");
 
 /** Must be called in the transaction that writes the tenant's rows. */
 async function removeExpired(
   queries: Queries,
-  statement: Statement,
+  statement: string,
   tenantId: string,
   nowMs: number,
   rowsWritten: number,

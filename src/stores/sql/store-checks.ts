@@ -3,7 +3,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { OrphanRow } from "../../ledger/ports/archive.ts";
 import type { TimedLog } from "../../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
-import type { Queries, Row, Statement } from "./queries.ts";
+import type { Queries, Row } from "./queries.ts";
 
 /** Bound of the rows named per table. */
 const maxNamed = 16;
@@ -33,7 +33,7 @@ const orphanRows = {
 export async function findOrphanRows(queries: Queries): Promise<readonly OrphanRow[]> {
   const found: OrphanRow[] = [];
   for (const [table, sql] of Object.entries(orphanRows)) {
-    const statement = { name: `stray_${table}`, text: `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}` };
+    const statement = `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}`;
     for (const { tenant_id, name } of (await queries.query(statement, [])).rows)
       found.push({ tenantId: tenant_id as TenantId, table, name: name as string });
   }
@@ -77,10 +77,7 @@ export interface CopyState {
   readonly isFinal: boolean;
 }
 
-export const copyState: Statement = {
-  name: "copy_state",
-  text: "SELECT part, other_store_id, is_final FROM store_copy WHERE singleton = 1",
-};
+export const copyState = "SELECT part, other_store_id, is_final FROM store_copy WHERE singleton = 1";
 
 /** Returns the part that the store has in a copy; undefined if it has none. */
 export async function readCopyState(queries: Queries): Promise<CopyState | undefined> {

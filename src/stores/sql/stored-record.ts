@@ -42,7 +42,6 @@ function orDamaged<Value>(what: string, read: () => Value): Value {
 
 /** Leaf by leaf, so that the server's planner knows how few they are. */
 const entriesOf = onRows(
-  "entries_to_index",
   { position: "bigint" },
   (asked, tenant) => `
     SELECT tenant_id, leaf_index, leaf, sealed, opening FROM

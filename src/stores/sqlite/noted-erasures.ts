@@ -3,7 +3,6 @@ import type { NotedErasure } from "../../ledger/ports/records-administration.ts"
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import { readAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import { type OpenConnection, openConnection, readStoreId, type SqliteConnection } from "../files/connection.ts";
-import type { Statement } from "../sql/queries.ts";
 import { readLeaf } from "../sql/stored-record.ts";
 
 /**
@@ -64,11 +63,8 @@ export function hideErased(connection: SqliteConnection, noted: readonly NotedEr
 }
 
 /** Finds a registration of an artifact that is not relied on, and that only the anchor notes as erased. */
-export const notedRegistrations: Statement = {
-  name: "noted_registrations",
-  text: `SELECT artifact, leaf_index, record_id, leaf, sealed, NULL AS opening
-           FROM temp.noted_erasures
-           JOIN entries USING (tenant_id, record_id)
-           JOIN registered_artifacts USING (tenant_id, leaf_index)
-          WHERE tenant_id = $1 AND artifact = $2 AND relied_on = 0 LIMIT 1`,
-};
+export const notedRegistrations = `SELECT artifact, leaf_index, record_id, leaf, sealed, NULL AS opening
+    FROM temp.noted_erasures
+    JOIN entries USING (tenant_id, record_id)
+    JOIN registered_artifacts USING (tenant_id, leaf_index)
+   WHERE tenant_id = $1 AND artifact = $2 AND relied_on = 0 LIMIT 1`;

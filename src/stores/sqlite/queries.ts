@@ -3,16 +3,7 @@
  * `await` resumes before any other event in the thread, and no other work runs between the statements of a transaction.
  */
 import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "../files/connection.ts";
-import type {
-  Answer,
-  Database,
-  Queries,
-  Statement,
-  TenantRow,
-  TenantStatement,
-  Transaction,
-  Value,
-} from "../sql/queries.ts";
+import type { Answer, Database, Queries, TenantRow, TenantStatement, Transaction, Value } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
 import type { Table } from "../sql/schema.ts";
 import { toReported } from "./errors.ts";
@@ -26,16 +17,16 @@ interface Prepared {
 /** A connection that joins the transaction under way on it. */
 export class SqliteQueries implements Transaction {
   readonly connection: SqliteConnection;
-  /** Statements and tables are few, and each is one object. */
-  readonly #prepared = new Map<Statement | Table, Prepared>();
+  /** By text, or by table for its insertion. */
+  readonly #prepared = new Map<string | Table, Prepared>();
 
   constructor(connection: SqliteConnection) {
     this.connection = connection;
   }
 
-  query(asked: Statement, values: readonly unknown[]): Promise<Answer> {
+  query(text: string, values: readonly unknown[]): Promise<Answer> {
     return settled(() => {
-      const { statement, hasRows } = this.#prepared.get(asked) ?? this.#prepare(asked, asked.text);
+      const { statement, hasRows } = this.#prepared.get(text) ?? this.#prepare(text, text);
       const bound = values.map(toValue);
       if (!hasRows) return { rows: [], count: Number(statement.run(...bound).changes) };
       const rows = [...statement.iterate(...bound)];
@@ -57,7 +48,7 @@ export class SqliteQueries implements Transaction {
     return changed;
   }
 
-  #prepare(what: Statement | Table, text: string): Prepared {
+  #prepare(what: string | Table, text: string): Prepared {
     const statement = this.connection.prepare(sqliteText(text));
     const prepared = { statement, hasRows: /^\s*(SELECT|WITH|PRAGMA)\b|\bRETURNING\b/.test(text) };
     this.#prepared.set(what, prepared);

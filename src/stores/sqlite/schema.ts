@@ -97,7 +97,7 @@ export function requireSchema(connection: SqliteConnection, path: string): void 
 
 /** Throws `IncompatibleStoreError` if the store takes part in a copy. */
 export function requireUnsealed(connection: SqliteConnection, path: string): void {
-  requireServable(toCopyState(connection.prepare(copyState.text).get()), path);
+  requireServable(toCopyState(connection.prepare(copyState).get()), path);
 }
 
 /** Returns the file's schema version; 0 if it is empty. */

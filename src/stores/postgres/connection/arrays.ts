@@ -1,9 +1,10 @@
 /**
- * Encodes arrays as parameters in the server's binary form (`array_recv`). The driver's text form takes twice the bytes
- * for binary elements, and as much work again on the server.
+ * Statements as the driver takes them: named, and with arrays in the server's binary form (`array_recv`). The driver's
+ * text form takes twice the bytes for binary elements, and as much work again on the server.
  */
+import { hash } from "node:crypto";
 import { types } from "pg";
-import type { Statement, Value } from "../../sql/queries.ts";
+import type { Value } from "../../sql/queries.ts";
 import type { ColumnType } from "../../sql/schema.ts";
 
 /** Bytes before the elements: dimensions, flags, type of the elements, their number, index of the first. */
@@ -39,22 +40,33 @@ const elementTypes: Readonly<Record<ColumnType, ElementType>> = {
   },
 };
 
-/** By the text of a statement: the type of each parameter that is an array. */
-const typesOfTexts = new Map<string, readonly (ColumnType | undefined)[]>();
-
-/** Encodes the values that are arrays, by the types in the statement's text, such as `$2::bytea[]`. */
-export function withArrays({ text }: Statement, values: readonly unknown[]): unknown[] {
-  if (!values.some(Array.isArray)) return [...values];
-  const types = typesOfTexts.get(text) ?? arrayTypes(text);
-  typesOfTexts.set(text, types);
-  return values.map((value, at) => (Array.isArray(value) ? encoded(types[at], value) : value));
+interface Prepared {
+  /** A connection prepares a statement once for each name, which stands for this text alone. */
+  readonly name: string;
+  /** The type of each parameter that is an array. */
+  readonly types: readonly (ColumnType | undefined)[];
 }
 
-function arrayTypes(text: string): readonly (ColumnType | undefined)[] {
-  const found: (ColumnType | undefined)[] = [];
+/** By the text of the statement. */
+const known = new Map<string, Prepared>();
+
+/** Encodes the values that are arrays, by the types in the statement's text, such as `$2::bytea[]`. */
+export function prepared(text: string, values: readonly unknown[]) {
+  const { name, types } = known.get(text) ?? prepare(text);
+  return { name, text, values: values.map((value, at) => (Array.isArray(value) ? encoded(types[at], value) : value)) };
+}
+
+/** Lengths of the parts of a name, which has 63 bytes at most: the beginning, for the server's log, and a hash. */
+const [maxShown, hashLength] = [40, 22];
+
+function prepare(text: string): Prepared {
+  const types: (ColumnType | undefined)[] = [];
   for (const [, parameter, type] of text.matchAll(/\$(\d+)::(\w+)\[\]/g))
-    found[Number(parameter) - 1] = type as ColumnType;
-  return found;
+    types[Number(parameter) - 1] = type as ColumnType;
+  const name = `${text.trim().slice(0, maxShown)} ${hash("sha256", text, "base64url").slice(0, hashLength)}`;
+  const statement = { name, types };
+  known.set(text, statement);
+  return statement;
 }
 
 function encoded(type: ColumnType | undefined, values: readonly Value[]): Buffer {

@@ -8,14 +8,13 @@ import {
   type Queries,
   queryRows,
   type Row,
-  type Statement,
   type TenantRow,
   type TenantStatement,
   type Transaction,
   type Value,
 } from "../../sql/queries.ts";
 import type { Table } from "../../sql/schema.ts";
-import { withArrays } from "./arrays.ts";
+import { prepared } from "./arrays.ts";
 import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
 
 /** Time limit of the work, and so of its commit. */
@@ -66,7 +65,7 @@ export class PostgresConnection implements Transaction {
     this.#callOff();
   }
 
-  async query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
+  async query(statement: string, values: readonly unknown[]): Promise<Answer> {
     try {
       return await this.#queries.query(statement, values);
     } catch (error) {
@@ -137,7 +136,7 @@ function socketOf(client: ClientBase): Duplex {
 export function queriesOf(client: ClientBase): Queries {
   return {
     async query(statement, values) {
-      const { rows, rowCount } = await client.query<Row>({ ...statement, values: withArrays(statement, values) });
+      const { rows, rowCount } = await client.query<Row>(prepared(statement, values));
       return { rows, count: rowCount ?? 0 };
     },
   };
@@ -155,15 +154,9 @@ export function insertionInto(table: Table): TenantStatement {
   const into = `INSERT INTO ${name} (${Object.keys(columns).join(", ")})`;
   const [tenants, ...arrays] = Object.values(columns).map((type, at) => `$${at + 1}::${type}[]`);
   const insertion = {
-    ofOne: {
-      name: `insert_${name}`,
-      text: `${into} SELECT head.tenant_id, row.* FROM log_heads head, unnest(${arrays.join(", ")}) AS row
-              WHERE head.tenant_id = $1 ${onConflict}`,
-    },
-    ofMany: {
-      name: `insert_${name}_of_many`,
-      text: `${into} SELECT * FROM unnest(${[tenants, ...arrays].join(", ")}) ${onConflict}`,
-    },
+    ofOne: `${into} SELECT head.tenant_id, row.* FROM log_heads head, unnest(${arrays.join(", ")}) AS row
+       WHERE head.tenant_id = $1 ${onConflict}`,
+    ofMany: `${into} SELECT * FROM unnest(${[tenants, ...arrays].join(", ")}) ${onConflict}`,
   };
   insertions.set(table, insertion);
   return insertion;

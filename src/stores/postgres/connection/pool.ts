@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { Client, Pool, type PoolClient } from "pg";
 import { outsideConnections, type Timers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../sql/backend.ts";
-import type { Answer, Queries, Statement } from "../../sql/queries.ts";
+import type { Answer, Queries } from "../../sql/queries.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { type ConnectionSettings, clientOptions, planByKeys, prepareConnection } from "./client-options.ts";
 import { PostgresConnection } from "./connection.ts";
@@ -66,14 +66,14 @@ export class ConnectionPool implements Queries {
   }
 
   /** Reads with one statement, and repeats it if the connection was lost. */
-  query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
-    const key = keyOf(statement, values);
+  query(statement: string, values: readonly unknown[]): Promise<Answer> {
+    const key = keyOf(values);
     return this.retrying(() => this.#withConnection(key, (connection) => connection.query(statement, values)), key);
   }
 
   /** Runs one statement as its own transaction; durable when it resolves. */
-  write(statement: Statement, values: readonly unknown[]): Promise<Answer> {
-    return this.#withConnection(keyOf(statement, values), (connection) =>
+  write(statement: string, values: readonly unknown[]): Promise<Answer> {
+    return this.#withConnection(keyOf(values), (connection) =>
       connection.committing(() => connection.query(statement, values)),
     );
   }
@@ -265,6 +265,8 @@ const isClaimed = (turn: Turn): turn is ClaimedTurn => turn.key !== nobodysYet;
 
 /** Key of the service's own work. */
 const ownKey = "the service";
+/** Key of statements on the rows of all tenants. */
+const keyOfAll = "all tenants";
 /** In place of a key: work of many tenants that waits for none of them. */
 export const ofMany: unique symbol = Symbol("many tenants");
 
@@ -273,8 +275,8 @@ const remainingMs = ({ endsAtMs }: Turn) => Math.max(0, endsAtMs - performance.n
 const tookTooLong = () => new TimeLimitError("The database did not do it in time.");
 
 /** The first value of a statement on tenants' rows is the tenant; other statements have a key there, if any. */
-function keyOf({ name }: Statement, [first]: readonly unknown[]): string {
-  return typeof first === "string" && first !== "" ? first : name;
+function keyOf([first]: readonly unknown[]): string {
+  return typeof first === "string" && first !== "" ? first : keyOfAll;
 }
 
 /** Uses a new connection: those of the pool may all be blocked. */

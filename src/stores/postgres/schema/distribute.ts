@@ -51,7 +51,7 @@ export async function distributeTables(queries: Queries): Promise<readonly strin
   await requireDurableNodes(queries);
   const placed = await placedTables(queries);
   const missing = allTables.filter((table) => !placed.has(table));
-  for (const table of missing) await queries.query({ name: `place_${table}`, text: placing(table) }, [table]);
+  for (const table of missing) await queries.query(placing(table), [table]);
   return missing;
 }
 
@@ -61,9 +61,7 @@ export async function distributeTables(queries: Queries): Promise<readonly strin
  */
 export async function requireDurableNodes(queries: Queries): Promise<void> {
   for (const { name, good } of durableSettings) {
-    const { rows } = await queries.query({ name: `nodes_${name}`, text: settingOfNodes }, [
-      `SELECT current_setting('${name}')`,
-    ]);
+    const { rows } = await queries.query(settingOfNodes, [`SELECT current_setting('${name}')`]);
     for (const { nodename, nodeport, success, result } of rows) {
       const node = `The node ${nodename}:${nodeport}`;
       if (success !== true) throw new Error(`${node} does not answer: ${result}`);
@@ -79,7 +77,7 @@ const settingOfNodes = `
 
 async function hasExtension(queries: Queries): Promise<boolean> {
   const text = "SELECT FROM pg_extension WHERE extname = 'citus'";
-  return (await queries.query({ name: "citus_extension", text }, [])).count === 1;
+  return (await queries.query(text, [])).count === 1;
 }
 
 /** Requires the node that places tables. A coordinator without workers would keep all of them. */
@@ -87,7 +85,7 @@ async function requireCoordinator(queries: Queries): Promise<void> {
   const text = `
     SELECT citus_is_coordinator() AS is_coordinator,
            (SELECT count(*) FROM pg_dist_node WHERE shouldhaveshards AND isactive AND noderole = 'primary') AS nodes`;
-  const [row] = (await queries.query({ name: "citus_nodes", text }, [])).rows as [Row];
+  const [row] = (await queries.query(text, [])).rows as [Row];
   if (row.is_coordinator !== true)
     throw new IncompatibleStoreError("This node is not the coordinator of the cluster: run `migrate` there.");
   if (row.nodes === 0)
@@ -98,9 +96,7 @@ async function placedTables(queries: Queries): Promise<ReadonlySet<string>> {
   const text = `
     SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid
      WHERE relnamespace = current_schema()::regnamespace`;
-  return new Set(
-    (await queries.query({ name: "placed_tables", text }, [])).rows.map(({ relname }) => relname as string),
-  );
+  return new Set((await queries.query(text, [])).rows.map(({ relname }) => relname as string));
 }
 
 /** Every table of the schema, in the order of placement: others are colocated with the first. */

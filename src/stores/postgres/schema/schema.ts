@@ -2,7 +2,7 @@
 import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../files/errors.ts";
-import type { Queries, Statement } from "../../sql/queries.ts";
+import type { Queries } from "../../sql/queries.ts";
 import { type Migration, sharedSchema } from "../../sql/schema.ts";
 import { requireKnownVersion } from "../../sql/store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
@@ -72,7 +72,7 @@ export async function migratePostgres(options: MigrateOptions): Promise<readonly
     await client.query(
       "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL)",
     );
-    const { rows } = await client.query(readVersions.text);
+    const { rows } = await client.query(readVersions);
     const missing = known.slice(knownVersion(rows, known));
     for (const [position, { name, sql }] of missing.entries()) {
       await client.query(sql);
@@ -94,17 +94,11 @@ export async function migratePostgres(options: MigrateOptions): Promise<readonly
   }
 }
 
-const readVersions: Statement = {
-  name: "schema_versions",
-  text: "SELECT version, name FROM schema_migrations ORDER BY version",
-};
+const readVersions = "SELECT version, name FROM schema_migrations ORDER BY version";
 
 /** Rejects with `IncompatibleStoreError` if the database does not have exactly this program's schema. */
 export async function requireSchema(queries: Queries): Promise<void> {
-  const { rows: tables } = await queries.query(
-    { name: "schema_table", text: "SELECT to_regclass('schema_migrations') IS NOT NULL AS is_there" },
-    [],
-  );
+  const { rows: tables } = await queries.query("SELECT to_regclass('schema_migrations') IS NOT NULL AS is_there", []);
   const rows = tables[0]?.is_there === true ? (await queries.query(readVersions, [])).rows : [];
   const version = knownVersion(rows, migrations);
   if (version < migrations.length)

@@ -29,10 +29,6 @@ export interface WorkerRequest {
   readonly args: readonly unknown[];
 }
 
-export interface NumberedRequest extends WorkerRequest {
-  readonly id: number;
-}
-
 /** The methods of an object in a thread, for callers in another. */
 export type Remote<Target> = {
   readonly [Name in keyof Target]: Target[Name] extends (...args: infer Args) => infer Result
@@ -49,9 +45,10 @@ export function remote<Target>(call: (request: WorkerRequest) => Promise<unknown
   });
 }
 
+/** Answers come in the order of the calls. */
 export type WorkerAnswer =
-  | { readonly type: "result"; readonly id: number; readonly result: unknown }
-  | { readonly type: "failure"; readonly id: number; readonly failure: StoreFailure };
+  | { readonly type: "result"; readonly result: unknown }
+  | { readonly type: "failure"; readonly failure: StoreFailure };
 
 export type WorkerMessage =
   /** The connection is open; calls may come. */

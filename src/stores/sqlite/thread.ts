@@ -5,7 +5,7 @@ import { unavailable } from "../files/errors.ts";
 import type { StoreLogger } from "../sql/backend.ts";
 import { type StoreFailure, toError } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
-import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
+import type { WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
 /** Bounds of a thread. Milliseconds. */
 export interface ThreadLimits {
@@ -19,12 +19,6 @@ export interface ThreadLimits {
   readonly maxRestartDelayMs: number;
 }
 
-interface Pending {
-  readonly id: number;
-  resolve(result: unknown): void;
-  reject(error: Error): void;
-}
-
 interface ThreadOptions {
   readonly limits: ThreadLimits;
   readonly logger: StoreLogger | undefined;
@@ -33,8 +27,8 @@ interface ThreadOptions {
 }
 
 /**
- * A supervised thread: starts with the first call, since an idle service saves its 10 MiB; serves calls over one port,
- * numbered and answered in order; and is replaced when it dies.
+ * A supervised thread: starts with the first call, since an idle service saves its 10 MiB; answers calls in order over
+ * one port; and is replaced when it dies.
  */
 export class StoreThread {
   readonly #data: WorkerData;
@@ -43,13 +37,9 @@ export class StoreThread {
   #ready: PromiseWithResolvers<void> | undefined;
   #worker: Worker | undefined;
   #isReady = false;
-  /**
-   * In the order of the calls: the thread works on the first. An array, since a Map with few entries would keep results
-   * alive: see `OpenAnswers`.
-   */
-  #pending: Pending[] = [];
+  /** In the order of the calls: the thread works on the first. */
+  #pending: PromiseWithResolvers<unknown>[] = [];
   #watch: NodeJS.Timeout | undefined;
-  #nextId = 0;
   #failuresInARow = 0;
   #restart: NodeJS.Timeout | undefined;
   #closing = false;
@@ -105,12 +95,11 @@ export class StoreThread {
   #post(request: WorkerRequest): Promise<unknown> {
     if (this.#worker === undefined || !this.#isReady)
       return Promise.reject(unavailable("The store's thread is starting again."));
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const id = this.#nextId++;
-    this.#pending.push({ id, resolve, reject });
+    const pending = Promise.withResolvers<unknown>();
+    this.#pending.push(pending);
     if (this.#pending.length === 1) this.#watchFirst(this.#worker);
-    this.#worker.postMessage({ id, ...request } satisfies NumberedRequest);
-    return promise;
+    this.#worker.postMessage(request);
+    return pending.promise;
   }
 
   #begin(): void {
@@ -145,15 +134,12 @@ export class StoreThread {
     }
     this.#failuresInARow = 0;
     if (message.type === "result") this.#movedReported = false;
-    const at = this.#pending.findIndex(({ id }) => id === message.id);
-    const pending = this.#pending[at];
-    if (pending === undefined) return;
-    this.#pending.splice(at, 1);
+    const pending = this.#pending.shift();
     this.#watchFirst(worker);
-    if (message.type === "result") pending.resolve(message.result);
+    if (message.type === "result") pending?.resolve(message.result);
     else {
       this.#reportMoved(message.failure);
-      pending.reject(toError(message.failure));
+      pending?.reject(toError(message.failure));
     }
   }
 

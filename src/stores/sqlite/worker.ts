@@ -18,7 +18,7 @@ import {
   StoreMovedError,
 } from "./file-identity.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
-import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage } from "./protocol.ts";
+import type { WorkerAnswer, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { type SqliteReader, sqliteReader } from "./queries.ts";
 import { SqliteWriter } from "./writer.ts";
 
@@ -104,7 +104,7 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
 }
 
 /** The writer serves nothing from a missing file: it checks before its answer, and after a failure before its work. */
-async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknown[]> {
+async function serve(calls: readonly WorkerRequest[]): Promise<readonly unknown[]> {
   store ??= openStore();
   if (isMoved) requireInPlace([...files, ...otherFiles]);
   const served = store;
@@ -119,17 +119,17 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
 }
 
 /** Calls the method that a request names. */
-async function dispatch(store: Served, { call, args }: NumberedRequest): Promise<unknown> {
+async function dispatch(store: Served, { call, args }: WorkerRequest): Promise<unknown> {
   const method: unknown = Reflect.get(store, call);
   if (typeof method !== "function") throw new Error(`The ${role} does not serve ${call}.`);
   return method.apply(store, args);
 }
 
 /** Answers calls in order. If one of several calls fails with nothing stored, each is served alone. */
-async function answer(calls: readonly NumberedRequest[]): Promise<readonly WorkerAnswer[]> {
+async function answer(calls: readonly WorkerRequest[]): Promise<readonly WorkerAnswer[]> {
   try {
     const results = await serve(calls);
-    return calls.map(({ id }, position) => ({ type: "result", id, result: results[position] }));
+    return results.map((result) => ({ type: "result", result }));
   } catch (error) {
     const failure = describeFailure(movedOr(error));
     if (failure.kind === "moved") keepMoved();
@@ -139,7 +139,7 @@ async function answer(calls: readonly NumberedRequest[]): Promise<readonly Worke
       for (const call of calls) answers.push(...(await answer([call])));
       return answers;
     }
-    return calls.map(({ id }) => ({ type: "failure", id, failure }));
+    return calls.map(() => ({ type: "failure", failure }));
   }
 }
 
@@ -160,9 +160,9 @@ const shareable: ReadonlySet<string> = new Set<keyof SqliteWriter>([
 const maxTogether = 16;
 
 /** Groups waiting calls, in order; adjacent calls that may share a transaction are together. */
-function groups(waiting: readonly NumberedRequest[]): readonly (readonly NumberedRequest[])[] {
-  const all: NumberedRequest[][] = [];
-  let open: NumberedRequest[] = [];
+function groups(waiting: readonly WorkerRequest[]): readonly (readonly WorkerRequest[])[] {
+  const all: WorkerRequest[][] = [];
+  let open: WorkerRequest[] = [];
   for (const one of waiting) {
     const isShareable = role === "writer" && shareable.has(one.call);
     if (!isShareable || open.length === maxTogether) open = [];
@@ -213,12 +213,12 @@ function dropStore(): void {
 }
 
 /** Answers a call, and all that wait behind it. */
-async function answerAll(first: NumberedRequest): Promise<void> {
+async function answerAll(first: WorkerRequest): Promise<void> {
   for (const group of groups([first, ...received()])) {
     const [head] = group;
     if (head?.call === "close") {
       dropStore();
-      own.postMessage({ type: "result", id: head.id, result: undefined } satisfies WorkerMessage);
+      own.postMessage({ type: "result", result: undefined } satisfies WorkerMessage);
       own.close();
       return;
     }
@@ -238,13 +238,13 @@ function shortenLog(): void {
   }
 }
 
-function received(): readonly NumberedRequest[] {
-  const waiting: NumberedRequest[] = [];
+function received(): readonly WorkerRequest[] {
+  const waiting: WorkerRequest[] = [];
   for (let next = receiveMessageOnPort(own); next !== undefined; next = receiveMessageOnPort(own))
-    waiting.push(next.message as NumberedRequest);
+    waiting.push(next.message as WorkerRequest);
   return waiting;
 }
 
 // A call ends before the next message arrives: see `SqliteQueries`.
-own.on("message", (message: NumberedRequest) => void answerAll(message));
+own.on("message", (message: WorkerRequest) => void answerAll(message));
 own.postMessage({ type: "ready" } satisfies WorkerMessage);

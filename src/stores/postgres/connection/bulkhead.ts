@@ -17,16 +17,13 @@ export interface BulkheadOptions {
   readonly onStuck: (key: string) => void;
 }
 
-interface Waiting {
-  readonly admit: () => void;
-}
-
 export class Bulkhead {
   readonly #options: BulkheadOptions;
   /** Keys whose last work was slow, oldest first. */
   readonly #slow = new Set<string>();
   readonly #stuck = new Set<string>();
-  readonly #waiting: Waiting[] = [];
+  /** Functions that give a slot. */
+  readonly #waiting: (() => void)[] = [];
   #slotsTaken = 0;
 
   constructor(options: BulkheadOptions) {
@@ -108,10 +105,9 @@ export class Bulkhead {
       return;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiting = { admit: resolve };
-    this.#waiting.push(waiting);
+    this.#waiting.push(resolve);
     const cancel = this.#options.timers.after(remainingMs, () => {
-      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
       this.noteStuck(key);
       reject(new TimeLimitError("Too much slow work was before it."));
     });
@@ -122,6 +118,6 @@ export class Bulkhead {
   #freeSlot(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#slotsTaken -= 1;
-    else next.admit();
+    else next();
   }
 }

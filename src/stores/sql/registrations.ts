@@ -60,16 +60,13 @@ const reliedOn = (asked: string, tenant: string) => `
             LEFT JOIN erasures ON erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)
          AS ranked
    WHERE place <= ${maxRows}`;
-/** Leaf and record, if they are not left out. */
-const unless = (isLeftOut: string) =>
-  `CASE WHEN ${isLeftOut} THEN NULL ELSE leaf END AS leaf, CASE WHEN ${isLeftOut} THEN NULL ELSE sealed END AS sealed`;
-const lookAt = `SELECT artifact, leaf_index, record_id, opening, is_cut, ${unless("is_cut")}
-    FROM (${reliedOn("(SELECT $2::bytea AS artifact) AS asked", "$1")}) AS found ORDER BY leaf_index`;
-/** Rows of whole artifacts, up to a page. Marks artifacts of later pages (`is_later`). */
+/** Rows of whole artifacts, up to a page. Marks artifacts of later pages (`is_later`), of which the first is none. */
 const reliedPage = onRows(
   { artifact: "bytea" },
   (asked, tenant) => `
-    SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later, ${unless("is_cut OR is_later")}
+    SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later,
+           CASE WHEN is_cut OR is_later THEN NULL ELSE leaf END AS leaf,
+           CASE WHEN is_cut OR is_later THEN NULL ELSE sealed END AS sealed
       FROM (SELECT sized.*, sum(bytes) OVER (ORDER BY tenant_id, artifact)
                             - sum(bytes) OVER (PARTITION BY tenant_id, artifact) >= ${pageBytes} AS is_later
               FROM (SELECT found.*, CASE WHEN is_cut THEN 0 ELSE ${bytes} END AS bytes
@@ -118,9 +115,9 @@ export async function findRegistrations(
   const key = await artifactKeyOf(queries, tenantId);
   const find = async (name: string): Promise<ArtifactRegistrations> => {
     if (key === undefined) return [];
-    const values = [tenantId, storedArtifact(key, name)];
-    const { rows } = await queries.query(lookAt, values);
-    const others = noted === undefined ? [] : (await queries.query(noted, values)).rows;
+    const artifact = storedArtifact(key, name);
+    const { rows } = await queryRows(queries, reliedPage, [[tenantId, artifact]]);
+    const others = noted === undefined ? [] : (await queries.query(noted, [tenantId, artifact])).rows;
     return foundRegistrations(name, [...rows, ...others].map(toRegistrationRow));
   };
   return Promise.all(names.map(find));

@@ -24,10 +24,10 @@ import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/til
 import { Tree } from "../../ledger/tlog/tree.ts";
 import { DamagedError, damaged } from "../files/errors.ts";
 import { requireSound } from "./anchoring.ts";
-import { findKept, keptCalls, knownScopes, tilesOfKept } from "./idempotency-records.ts";
+import { findKept, type KeptRow, keptCalls, knownScopes, tilesOfKept } from "./idempotency-records.ts";
 import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-rows.ts";
 import { type Grown, insertHead, type LogTools, type OwnRows, touch, writeRows } from "./log-tools.ts";
-import type { Row, Transaction } from "./queries.ts";
+import type { Transaction } from "./queries.ts";
 import { addRegistrations, type FreshBatch } from "./registrations.ts";
 import { tables } from "./schema.ts";
 import { additionOf, type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
@@ -68,7 +68,7 @@ export interface Part {
   /** First records of a new log, which has its name already. */
   readonly begun?: Sequenced;
   /** What is kept under the batch's scopes. */
-  readonly kept?: readonly Row[];
+  readonly kept?: readonly KeptRow[];
 }
 
 /** Result of one attempt. Valid after its commit. */
@@ -101,7 +101,7 @@ export async function appendBatches(
     findKept(connection, batches),
     indexesOf(connection, tenants),
   ]);
-  const kept = Map.groupBy(keptRows, ({ tenant_id }) => tenant_id as TenantId);
+  const kept = Map.groupBy(keptRows, ({ tenantId }) => tenantId);
   const held = new Map<TenantId, PartOutcome>();
   const parts: Part[] = [];
   for (const { tenantId, records } of batches) {

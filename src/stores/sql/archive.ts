@@ -14,8 +14,7 @@ import { readAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
 import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
-import { toIdempotencyRow } from "./idempotency-records.ts";
-import { headOfTenant, isTimeAccepted, openingIn, readTiles, visibleOpening } from "./log-rows.ts";
+import { headOfTenant, isTimeAccepted, openingIn, readPublicKeys, readTiles, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
 import { artifactKeyOf, toRegistrationRow } from "./registrations.ts";
@@ -29,8 +28,6 @@ const entriesFrom = entriesOf(visibleOpening);
 /** As the store has it: an erasure that only the anchor notes leaves no gap in the log. */
 const walkFrom = entriesOf(openingIn("/*main.*/openings"));
 const policyRevisions = "SELECT revision FROM policy_revisions ORDER BY revision";
-const signingKeys = `SELECT public_key FROM signing_keys
-   WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position`;
 
 /** Entries in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
@@ -126,9 +123,9 @@ export function archiveOver(source: ArchiveSource) {
      * that it has been rotated to: during a rotation, logs may still have the older one.
      */
     async signingKeys(head?: LogState): Promise<readonly Uint8Array[]> {
+      const keys = await readPublicKeys(source);
       const stored = head && (await headOfTenant(source, head.tenantId));
-      const { rows } = await source.query(signingKeys, [stored?.keyPosition ?? null]);
-      return rows.map(({ public_key }) => public_key as Uint8Array);
+      return stored === undefined ? keys : keys.slice(0, stored.keyPosition + 1);
     },
     /** Rows without a log. If a table has many, only some are listed. */
     orphanRows: () => findOrphanRows(source),
@@ -154,8 +151,8 @@ export function archiveOver(source: ArchiveSource) {
   return archive;
 }
 
-const rowsAfter = `SELECT kept_answers.scope, leaf_index, tree_size, kept_answers.sealed AS answer,
-         record_id, leaf, entries.sealed AS record, opening
+const rowsAfter = `SELECT kept_answers.scope, leaf_index AS "leafIndex", tree_size AS "treeSize",
+         kept_answers.sealed AS answer, record_id AS "recordId", leaf, entries.sealed AS record, opening
     FROM kept_answers
     LEFT JOIN entries USING (tenant_id, leaf_index)
     LEFT JOIN openings USING (tenant_id, record_id)
@@ -224,7 +221,7 @@ async function* idempotencyRows(queries: Queries, tenantId: TenantId): AsyncGene
     const { rows } = await queries.query(rowsAfter, [tenantId, after, rowsEach]);
     const last = rows.at(-1);
     if (last === undefined) return;
-    yield* rows.map(toIdempotencyRow);
+    yield* rows as unknown as readonly IdempotencyRow[];
     after = last.scope as Uint8Array;
   }
 }

@@ -1,5 +1,5 @@
 /** Idempotency records (table `kept_answers`). */
-import type { RecordId } from "../../base/ids.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { SealedEntry } from "../../ledger/append/sequence.ts";
 import type { IdempotencyRow } from "../../ledger/ports/archive.ts";
 import type {
@@ -18,14 +18,15 @@ import {
 } from "../../ledger/record/idempotency-record.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
-import { onRows, type Queries, queryRows, type Row, type TenantStatement, type Transaction } from "./queries.ts";
+import { onRows, type Queries, queryRows, type TenantStatement, type Transaction } from "./queries.ts";
 import { tables } from "./schema.ts";
 
 const find = onRows(
   { scope: "bytea" },
   (asked, tenant) => `
-    SELECT kept.tenant_id, kept.scope, entries.leaf_index, tree_size, kept.sealed AS answer, entries.record_id, leaf,
-           entries.sealed AS record, opening, erasure_leaf_index
+    SELECT kept.tenant_id AS "tenantId", kept.scope, entries.leaf_index AS "leafIndex", tree_size AS "treeSize",
+           kept.sealed AS answer, entries.record_id AS "recordId", leaf, entries.sealed AS record, opening,
+           erasure_leaf_index IS NOT NULL AS "isErased"
       FROM ${asked}
       JOIN kept_answers kept ON kept.tenant_id = ${tenant} AND kept.scope = asked.scope
       JOIN entries ON entries.tenant_id = ${tenant} AND entries.leaf_index = kept.leaf_index
@@ -44,6 +45,14 @@ const purge: TenantStatement = {
                 ORDER BY kept_at_ms LIMIT own.at_most) old)`,
 };
 
+/** What is kept under a scope. */
+export interface KeptRow extends IdempotencyRow {
+  readonly tenantId: TenantId;
+  readonly scope: Uint8Array;
+  /** A boolean of the database. */
+  readonly isErased: unknown;
+}
+
 /** Looks up the known result of a scope. */
 export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined;
 
@@ -51,13 +60,13 @@ export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord |
 export async function findKept(
   queries: Queries,
   batches: readonly Pick<TenantBatch, "tenantId" | "records">[],
-): Promise<readonly Row[]> {
+): Promise<readonly KeptRow[]> {
   const asked = batches.flatMap(({ tenantId, records }) =>
     records.flatMap(({ idempotency }) =>
       idempotency === undefined ? [] : [[tenantId, Buffer.from(idempotency.scope, "hex")] as const],
     ),
   );
-  return asked.length === 0 ? [] : (await queryRows(queries, find, asked)).rows;
+  return asked.length === 0 ? [] : ((await queryRows(queries, find, asked)).rows as unknown as readonly KeptRow[]);
 }
 
 /**
@@ -67,26 +76,23 @@ export async function findKept(
  *   the record
  */
 export function knownScopes(
-  rows: readonly Row[],
+  rows: readonly KeptRow[],
   head: LogState | undefined,
   readTile: TileReader,
-  isNoted: (recordId: RecordId) => boolean = () => false,
+  isNoted: (recordId: RecordId) => boolean,
 ): KnownScopes {
-  const byScope = new Map(rows.map((row) => [Buffer.from(row.scope as Uint8Array).toString("hex"), row]));
+  const byScope = new Map(rows.map((row) => [Buffer.from(row.scope).toString("hex"), row]));
   const nodes = nodesOfTiles(readTile);
   return (idempotency) => {
-    const row = byScope.get(idempotency.scope);
-    if (row === undefined || head === undefined) return undefined;
-    const kept = toIdempotencyRow(row);
-    const isErased = row.erasure_leaf_index !== null || isNoted(kept.recordId);
-    const stored = isErased ? { ...kept, opening: null } : kept;
+    const kept = byScope.get(idempotency.scope);
+    if (kept === undefined || head === undefined) return undefined;
+    const stored = kept.isErased || isNoted(kept.recordId) ? { ...kept, opening: null } : kept;
     return idempotentResult(stored, idempotency, head, (size) => new Tree(size, nodes));
   };
 }
 
 /** Lists the tiles that prove a kept call's record in its tree, and that tree in the log's newest. */
-export function tilesOfKept(row: Row, size: number) {
-  const { treeSize, leafIndex } = toIdempotencyRow(row);
+export function tilesOfKept({ treeSize, leafIndex }: KeptRow, size: number) {
   return [...proofTiles(treeSize, [leafIndex]), ...proofTiles(size, [treeSize - 1])];
 }
 
@@ -123,17 +129,4 @@ export async function keepAnswers(
     ({ head, calls }) => [head.tenantId, nowMs - idempotencyTtlMs, purgedPerInsert * calls.length] as const,
   );
   await Promise.all([transaction.each(purge, expired), transaction.insert(tables.keptAnswers, rows)]);
-}
-
-/** Converts a row of `kept_answers`, joined with its record. */
-export function toIdempotencyRow(row: Row): IdempotencyRow {
-  return {
-    leafIndex: row.leaf_index as number,
-    treeSize: row.tree_size as number,
-    answer: row.answer as Uint8Array | null,
-    opening: row.opening as Uint8Array | null,
-    recordId: row.record_id as RecordId,
-    leaf: row.leaf as Uint8Array,
-    record: row.record as Uint8Array,
-  };
 }

@@ -12,6 +12,7 @@ import { type CheckpointSigner, LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import type { StoreLogger } from "./backend.ts";
+import { readPublicKeys } from "./log-rows.ts";
 import type { Queries } from "./queries.ts";
 
 /** The log has been handed over to a later key than this process signs with. Nothing was stored. */
@@ -146,8 +147,6 @@ function retired(problem: string): ServiceError {
   );
 }
 
-const keysByPosition = "SELECT public_key FROM signing_keys ORDER BY position";
-
 /** Follows the store's newest key, or throws. */
 type Ring = Pick<KeyRing, "current" | "statementOf" | "follow">;
 
@@ -181,7 +180,7 @@ export class SigningKeysOfStore {
 
   /** Takes the store's newest key. Rejects as `KeyRing.follow` throws if this process does not have it. */
   async follow(queries: Queries): Promise<void> {
-    this.#keys = (await queries.query(keysByPosition, [])).rows.map(({ public_key }) => public_key as Uint8Array);
+    this.#keys = await readPublicKeys(queries);
     const newest = this.#keys.at(-1);
     if (newest === undefined) throw new Error("The store does not say which key signs its logs.");
     this.#ring.follow(newest);

@@ -5,7 +5,7 @@ import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../ledger/tlog/tiles.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
-import { onRows, onTenants, type Queries, queryRows, type Row, toRow } from "./queries.ts";
+import { onRows, onTenants, type Queries, queryRows, toRow } from "./queries.ts";
 
 /** A head with the columns that only the writer needs. */
 export interface StoredHead extends TimedLog {
@@ -13,18 +13,19 @@ export interface StoredHead extends TimedLog {
   readonly keyPosition: number;
 }
 
-export const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position";
+/** Rows are `StoredHead`s. */
+const selectHeads = `SELECT tenant_id AS "tenantId", origin, size, root, last_recorded_at_ms AS "lastRecordedAtMs",
+         key_position AS "keyPosition" FROM log_heads`;
 const tenantOfName = "SELECT tenant_id FROM log_names WHERE name = $1";
-const headsOf = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1::text[])`;
-const headOf = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1`;
-const allHeads = `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id`;
+const headOf = `${selectHeads} WHERE tenant_id = $1`;
+const allHeads = `${selectHeads} ORDER BY tenant_id`;
 const locking = {
   /** In one order, so that two waiting transactions never deadlock. */
   wait: {
     ofOne: `${headOf} FOR UPDATE`,
-    ofMany: `${headsOf} ORDER BY tenant_id FOR UPDATE`,
+    ofMany: `${selectHeads} WHERE tenant_id = ANY ($1::text[]) ORDER BY tenant_id FOR UPDATE`,
   },
-  skip: onTenants((isOwn) => `SELECT ${headColumns} FROM log_heads WHERE ${isOwn} FOR UPDATE SKIP LOCKED`),
+  skip: onTenants((isOwn) => `${selectHeads} WHERE ${isOwn} FOR UPDATE SKIP LOCKED`),
 };
 const tilesOf = onRows(
   { level: "integer", tile_index: "bigint" },
@@ -34,8 +35,7 @@ const tilesOf = onRows(
 );
 
 export async function headOfTenant(queries: Queries, tenantId: TenantId): Promise<StoredHead | undefined> {
-  const [row] = (await queries.query(headOf, [tenantId])).rows;
-  return row && toHead(row);
+  return (await queries.query(headOf, [tenantId])).rows[0] as StoredHead | undefined;
 }
 
 /** Locks the head until the transaction ends, and reads it. */
@@ -50,7 +50,7 @@ export async function lockHeads(
   how: keyof typeof locking,
 ): Promise<ReadonlyMap<TenantId, StoredHead>> {
   const { rows } = await queryRows(queries, locking[how], tenants.map(toRow));
-  return new Map(rows.map((row) => [row.tenant_id as TenantId, toHead(row)]));
+  return new Map((rows as unknown as readonly StoredHead[]).map((head) => [head.tenantId, head]));
 }
 
 /** Two statements, each on the rows of one key: the second stays on the tenant's node. */
@@ -63,7 +63,7 @@ export async function headByName(queries: Queries, name: LogName): Promise<Store
 
 /** Every head, by tenant. */
 export async function heads(queries: Queries): Promise<readonly StoredHead[]> {
-  return (await queries.query(allHeads, [])).rows.map(toHead);
+  return (await queries.query(allHeads, [])).rows as unknown as readonly StoredHead[];
 }
 
 /** A tile of a tenant. */
@@ -107,17 +107,6 @@ export async function readTree(
   return new Tree(size, nodesOfTiles(await readTiles(queries, tenantId, proofTiles(size, leafIndices))));
 }
 
-export function toHead(row: Row): StoredHead {
-  return {
-    tenantId: row.tenant_id as TenantId,
-    origin: row.origin as string,
-    size: row.size as number,
-    root: row.root as Uint8Array,
-    lastRecordedAtMs: row.last_recorded_at_ms as number,
-    keyPosition: row.key_position as number,
-  };
-}
-
 /** A row if one of the last leaves, all of the head's time, accepts it. */
 const acceptedTime = `SELECT 1 FROM entries
    WHERE tenant_id = $1 AND position($2::bytea IN leaf) > 0 AND leaf_index > coalesce(
@@ -143,24 +132,17 @@ export async function isTimeAccepted(queries: Queries, { tenantId, lastRecordedA
   return (await queries.query(acceptedTime, [tenantId, kind, time])).rows.length > 0;
 }
 
-const cosignatureColumns = "tenant_id, witness, key_id, size, root, line";
-const allCosignatures = `SELECT ${cosignatureColumns} FROM cosignatures ORDER BY tenant_id, witness, key_id`;
+const allCosignatures = `SELECT tenant_id AS "tenantId", witness, key_id AS "keyId", size, root, line
+    FROM cosignatures ORDER BY tenant_id, witness, key_id`;
 /** Another replica may have kept a newer one. */
-const keep = `INSERT INTO cosignatures (${cosignatureColumns}) VALUES ($1, $2, $3, $4, $5, $6)
+const keep = `INSERT INTO cosignatures (tenant_id, witness, key_id, size, root, line) VALUES ($1, $2, $3, $4, $5, $6)
   ON CONFLICT (tenant_id, witness, key_id) DO UPDATE
      SET size = excluded.size, root = excluded.root, line = excluded.line
    WHERE excluded.size >= cosignatures.size`;
 
 /** Returns the newest cosignature of each witness, for each log. */
 export async function readCosignatures(queries: Queries): Promise<readonly StoredCosignature[]> {
-  return (await queries.query(allCosignatures, [])).rows.map((row) => ({
-    tenantId: row.tenant_id as TenantId,
-    witness: row.witness as string,
-    keyId: row.key_id as string,
-    size: row.size as number,
-    root: row.root as Uint8Array,
-    line: row.line as string,
-  }));
+  return (await queries.query(allCosignatures, [])).rows as unknown as readonly StoredCosignature[];
 }
 
 /** Returns the statement that keeps a cosignature, and its values. */
@@ -171,3 +153,10 @@ export function keepingCosignature(cosignature: StoredCosignature): [string, rea
 
 /** Keeps a policy revision, unless it exists. */
 export const keepRevision = "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+const keysByPosition = "SELECT public_key FROM signing_keys ORDER BY position";
+
+/** Returns the public keys that have signed the store's logs, in their order. */
+export async function readPublicKeys(queries: Queries): Promise<readonly Uint8Array[]> {
+  return (await queries.query(keysByPosition, [])).rows.map(({ public_key }) => public_key as Uint8Array);
+}

@@ -5,12 +5,10 @@ import type { SqliteAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import { findAnchorProblems, readStoreId } from "./anchoring.ts";
-import { heads, isTimeAccepted } from "./log-rows.ts";
+import { heads, isTimeAccepted, readPublicKeys } from "./log-rows.ts";
 import type { Queries } from "./queries.ts";
 import { aheadError, isAhead } from "./store-checks.ts";
 
-const newestKey = "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1";
-const someLog = "SELECT tenant_id FROM log_heads LIMIT 1";
 const noteKey = `INSERT INTO signing_keys (position, public_key)
   SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys`;
 
@@ -65,8 +63,8 @@ export interface Admission {
  * is made only if store and anchor are empty. Must be called under a lock.
  */
 export async function admitKeys(queries: Queries, { anchor, keyPath, random }: Admission): Promise<SigningKeys> {
-  const previous = (await queries.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
-  const hasLogs = (await queries.query(someLog, [])).rows.length > 0;
+  const previous = (await readPublicKeys(queries)).at(-1);
+  const hasLogs = (await heads(queries)).length > 0;
   const isEmpty = !hasLogs && previous === undefined && (anchor === undefined || anchor.all().length === 0);
   const keys = readKeyFile(keyPath) ?? (isEmpty ? makeKeys(keyPath, random) : undefined);
   if (keys === undefined)

@@ -24,7 +24,7 @@ import {
 } from "./term-segment.ts";
 
 const within = `tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf < $3 AND end_leaf > $2`;
-const segmentsWithin = `SELECT first_leaf, end_leaf, generation, terms FROM search_segments
+const segmentsWithin = `SELECT first_leaf AS "first", end_leaf AS "end", generation, terms FROM search_segments
    WHERE ${within} ORDER BY first_leaf`;
 /**
  * Bits of each of the terms, in segments that have, or may have, all of them. A segment has a term once; NULL if the
@@ -105,8 +105,7 @@ export async function leavesOfAny(
   terms: readonly Uint8Array[],
 ): Promise<readonly number[]> {
   const wanted = wantedTerms(terms);
-  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows
-    .map(toSegment)
+  return (await readSegments(queries, tenantId, { first, end }))
     .filter((segment) => segment.generation === generation)
     .flatMap((segment) => leavesOfTerms(segment.first, segment.terms, wanted))
     .filter((leafIndex) => leafIndex >= first && leafIndex < end);
@@ -118,8 +117,7 @@ export async function rowsInSegments(
   tenantId: TenantId,
   { first, end, generation }: Look,
 ): Promise<readonly TermRow[]> {
-  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows
-    .map(toSegment)
+  return (await readSegments(queries, tenantId, { first, end }))
     .filter((segment) => segment.generation === generation)
     .flatMap((segment) => unpackTerms(segment.first, segment.terms))
     .filter(({ leafIndex }) => leafIndex >= first && leafIndex < end);
@@ -132,13 +130,11 @@ export async function removeFromSegments(
   leaves: readonly number[],
 ): Promise<void> {
   const gone = new Set(leaves);
-  const found = await Promise.all(leaves.map((leaf) => queries.query(segmentsWithin, [tenantId, leaf, leaf + 1])));
-  // Each segment once, however many of the leaves it has.
-  const segments = new Map(
-    found
-      .flatMap(({ rows }) => rows.map(toSegment))
-      .map((segment) => [`${segment.first}/${segment.generation}`, segment]),
+  const found = await Promise.all(
+    leaves.map((leaf) => readSegments(queries, tenantId, { first: leaf, end: leaf + 1 })),
   );
+  // Each segment once, however many of the leaves it has.
+  const segments = new Map(found.flat().map((segment) => [`${segment.first}/${segment.generation}`, segment]));
   const changes = [...segments.values()].flatMap(({ first, generation, terms }) => {
     const rest = withoutLeaves(first, terms, gone);
     if (rest === terms) return [];
@@ -148,17 +144,14 @@ export async function removeFromSegments(
   await Promise.all(changes);
 }
 
-function toSegment({ first_leaf, end_leaf, generation, terms }: Row): Segment {
-  return {
-    first: first_leaf as number,
-    end: end_leaf as number,
-    generation: generation as number,
-    terms: terms as Uint8Array,
-  };
+/** Reads the segments of all indexes that have leaves of a range. */
+async function readSegments(queries: Queries, tenantId: TenantId, { first, end }: LeafRange) {
+  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows as unknown as readonly Segment[];
 }
 
 const serving = onTenants(
-  (isOwn) => `SELECT tenant_id, generation, key, filled_to FROM search_keys WHERE ${isOwn} AND serves = 1`,
+  (isOwn) =>
+    `SELECT tenant_id AS "tenantId", generation, key, filled_to AS "filledTo" FROM search_keys WHERE ${isOwn} AND serves = 1`,
 );
 const move: TenantStatement = {
   ofOne: "UPDATE search_keys SET filled_to = $3 WHERE tenant_id = $1 AND generation = $2",
@@ -172,18 +165,17 @@ export async function indexOf(queries: Queries, tenantId: TenantId): Promise<Ind
   return (await indexesOf(queries, [tenantId])).get(tenantId);
 }
 
+interface OwnIndex extends IndexGeneration {
+  readonly tenantId: TenantId;
+}
+
 /** Returns the indexes that are in use, by tenant. */
 export async function indexesOf(
   queries: Queries,
   tenants: readonly TenantId[],
 ): Promise<ReadonlyMap<TenantId, IndexGeneration>> {
   const { rows } = await queryRows(queries, serving, tenants.map(toRow));
-  return new Map(
-    rows.map(({ tenant_id, generation, key, filled_to }) => [
-      tenant_id as TenantId,
-      { generation: generation as number, key: key as Uint8Array, filledTo: filled_to as number },
-    ]),
-  );
+  return new Map((rows as unknown as readonly OwnIndex[]).map((index) => [index.tenantId, index]));
 }
 
 /** What an append adds to the index of a log. */

@@ -115,7 +115,7 @@ export function updateFile(path: string, change: (text: string | undefined) => s
  * Gives a new file the owner and group of the one that it replaces, and its mode unless others have access: otherwise
  * the service could not read the change of an administrator. A new file has mode 0600.
  */
-export function keepReaders(file: number, path: string): void {
+function keepReaders(file: number, path: string): void {
   const old = statSync(path, { throwIfNoEntry: false });
   if (old === undefined) return;
   const { uid, gid } = fstatSync(file);

@@ -1,18 +1,18 @@
 /** The file of the keys that sign checkpoints: PEM, the current key first, retiring ones after it. */
 
 import { createPrivateKey } from "node:crypto";
-import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../../base/ids.ts";
 import { parseJson } from "../../base/json.ts";
 import {
   codeText,
   isFileError,
-  keepReaders,
   makeDirectory,
   NotRegularFileError,
-  readRegularFile,
+  readIfThere,
   syncDirectory,
+  updateFile,
 } from "../../files/file-system.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
@@ -35,7 +35,7 @@ export class KeyFileError extends Error {
 
 /** Reads the keys; undefined if there is no file. Throws a KeyFileError. */
 export function readKeyFile(path: string): SigningKeys | undefined {
-  const text = readIfThere(path);
+  const text = readText(path);
   if (text === undefined) return undefined;
   const [first, ...rest] = [...text.matchAll(pemKey)].map(({ groups }) => ({
     ...parseKey(path, groups?.pem ?? ""),
@@ -48,7 +48,14 @@ export function readKeyFile(path: string): SigningKeys | undefined {
 /** Writes a key file. Mode 0600; durable when it returns. Throws a file system error `EEXIST` if the file exists. */
 export function createKeyFile(path: string, keys: SigningKeys): void {
   makeDirectory(dirname(path), 0o700);
-  writeDurably(path, pemOf(keys));
+  const file = openSync(path, "wx", 0o600);
+  try {
+    writeSync(file, pemOf(keys));
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  syncDirectory(dirname(path));
 }
 
 /** Makes a key and its file, or reads one made meanwhile. Throws a KeyFileError or a file system error. */
@@ -63,12 +70,9 @@ export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | und
   }
 }
 
-/** Replaces the key file atomically. Mode 0600; durable when it returns. */
+/** Replaces the key file atomically. Durable when it returns. Throws as `updateFile`. */
 export function replaceKeyFile(path: string, keys: SigningKeys): void {
-  const next = `${path}.next`;
-  writeDurably(next, pemOf(keys), (file) => keepReaders(file, path));
-  renameSync(next, path);
-  syncDirectory(dirname(path));
+  updateFile(path, () => pemOf(keys));
 }
 
 function pemOf(keys: SigningKeys): string {
@@ -102,18 +106,6 @@ function orEmpty(parse: () => unknown): { readonly operator?: unknown; readonly 
   }
 }
 
-function writeDurably(path: string, text: string, prepare: (file: number) => void = () => {}): void {
-  const file = openSync(path, "wx", 0o600);
-  try {
-    writeSync(file, text);
-    prepare(file);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  syncDirectory(dirname(path));
-}
-
 function parseKey(path: string, pem: string): SigningKey {
   try {
     return signingKey(createPrivateKey(pem));
@@ -122,12 +114,11 @@ function parseKey(path: string, pem: string): SigningKey {
   }
 }
 
-function readIfThere(path: string): string | undefined {
+function readText(path: string): string | undefined {
   try {
-    return readRegularFile(path);
+    return readIfThere(path);
   } catch (error) {
     if (error instanceof NotRegularFileError) throw new KeyFileError(`${error.message}.`, { cause: error });
-    if (isFileError(error, ["ENOENT"])) return undefined;
     throw new KeyFileError(`${path} cannot be read${codeText(error)}.`, { cause: error });
   }
 }

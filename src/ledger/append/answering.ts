@@ -16,12 +16,19 @@ export function answerBatch(
   signer: CheckpointSigner,
 ): void {
   if (results.length !== waiting.length) throw new Error("The store left a record unanswered.");
-  const sign = once((tree: StoredTree) => signedTree({ origin: log, ...tree }, signer));
-  waiting.forEach(({ resolve, reject }, position) => {
+  // The records of a batch share theirs.
+  const trees = new Map<number, SignedTree>();
+  for (const [position, { resolve, reject }] of waiting.entries()) {
     const result = results[position] as CommittedRecord | NotAppended;
-    if (typeof result === "string") reject(new ServiceError("idempotency_conflict", conflicts[result]));
-    else resolve(appended(log, result, sign(result.tree)));
-  });
+    if (typeof result === "string") {
+      reject(new ServiceError("idempotency_conflict", conflicts[result]));
+      continue;
+    }
+    const { tree } = result;
+    const signed = trees.get(tree.size) ?? signedTree({ origin: log, ...tree }, signer);
+    trees.set(tree.size, signed);
+    resolve(appended(log, result, signed));
+  }
 }
 
 const conflicts: Readonly<Record<NotAppended, string>> = {
@@ -68,25 +75,12 @@ export function receiptOf(logOrigin: string, committed: CommittedRecord, signed:
   return { recordId, logOrigin, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record, cose };
 }
 
-/** Signs each tree once: the records of a batch share theirs. */
-function once(sign: (tree: StoredTree) => SignedTree): (tree: StoredTree) => SignedTree {
-  const signed = new Map<number, SignedTree>();
-  return (tree) => {
-    const found = signed.get(tree.size) ?? sign(tree);
-    signed.set(tree.size, found);
-    return found;
-  };
-}
-
 /** The largest tree among a batch's results, and whether this batch made it. Undefined if nothing was appended. */
 export function newestTree({
   results,
 }: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
-  const committed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
-  const newest = committed.reduce<CommittedRecord | undefined>(
-    (most, each) => (most === undefined || each.tree.size > most.tree.size ? each : most),
-    undefined,
-  );
+  const committed = results.filter((result) => typeof result !== "string");
+  const [newest] = committed.toSorted((one, other) => other.tree.size - one.tree.size);
   return newest && { tree: newest.tree, isFresh: newest.earlierAnswer === undefined };
 }
 

@@ -93,11 +93,7 @@ export function sequence(
 }
 
 /** The part of a record that its leaf shows. */
-interface Shown {
-  readonly kind: RecordKind;
-  readonly recordId: RecordId;
-  readonly policyRevision?: string;
-}
+type Shown = Pick<EncodedRecord, "recordId" | "policyRevision"> & { readonly kind: RecordKind };
 
 function sealEntry(
   { kind, recordId, policyRevision }: Shown,

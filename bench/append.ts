@@ -18,7 +18,7 @@ import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type Rand
 import type { NewRecord } from "../src/ledger/ports/record.ts";
 import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../src/stores/postgres/schema/schema.ts";
-import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
+import { openSqliteStores } from "../src/stores/sqlite/open-ledger.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { cpuMicros } from "./child.ts";
@@ -96,7 +96,7 @@ async function serveReplica(port: NonNullable<typeof parentPort>): Promise<void>
   const keyPath = `${path}.key`;
   const ledger =
     databaseUrl === undefined
-      ? await openSqliteLedger({ ...opening, path, anchorPath: `${path}.anchor`, keyPath })
+      ? (await openSqliteStores({ ...opening, path, anchorPath: `${path}.anchor`, keyPath })).ledger
       : (await openPostgresStores({ ...opening, target: targetOf(databaseUrl), keyPath })).ledger;
   const load = async ({ callers, tenants, durationMs }: Load): Promise<Loaded> => {
     const latenciesMs: number[] = [];

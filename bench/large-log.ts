@@ -17,7 +17,7 @@ import type { NewRecord } from "../src/ledger/ports/record.ts";
 import { parseSearch, type SearchParameter } from "../src/ledger/search/search-query.ts";
 import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../src/stores/postgres/schema/schema.ts";
-import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
+import { openSqliteStores } from "../src/stores/sqlite/open-ledger.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { benchOrigin } from "./deployment.ts";
@@ -211,7 +211,7 @@ try {
   const path = join(folder.path, "platform.db");
   const ledger =
     databaseUrl === undefined
-      ? await openSqliteLedger({ ...opening, path, anchorPath: `${path}.anchor`, keyPath })
+      ? (await openSqliteStores({ ...opening, path, anchorPath: `${path}.anchor`, keyPath })).ledger
       : (await openPostgresStores({ ...opening, target: targetOf(databaseUrl), keyPath })).ledger;
   try {
     await fill(ledger);

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { parsePrincipalId } from "../../src/base/ids.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../contract/ledger-records.ts";
 
 export interface ManyRecords {
@@ -28,7 +28,8 @@ export async function writeManyRecords(options: ManyRecords): Promise<readonly s
   const { directory, tenantId, records, markup, nowMs } = options;
   const clock = { nowMs: nowMs - periodMs, now: () => clock.nowMs };
   const random = seededRandom("many");
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "localhost/dev", clock, random });
+  const ledger = (await openSqliteStores({ ...storeIn(directory), originPrefix: "localhost/dev", clock, random }))
+    .ledger;
   const makeRecord = recordMaker(clock, random);
   const principals = ["payroll-service", "reports", "archive", "partner-gateway", markup.slice(0, 40)];
   const denials: string[] = [];

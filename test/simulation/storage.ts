@@ -17,7 +17,7 @@ import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import type { OperatorArchive } from "../../src/stores/sql/archive.ts";
 import type { RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
 import { openSqliteArchive } from "../../src/stores/sqlite/backend.ts";
-import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { storeIn } from "../contract/ledger-records.ts";
 import { openPostgresAdministration, openSqliteAdministration } from "../contract/upkeep.ts";
 import { Server } from "./database-server.ts";
@@ -69,7 +69,10 @@ export class SqliteStorage {
     const { random } = this.machine;
     const connection = { module: connectionModule, data: process.name };
     const options = { ...this.paths, originPrefix, clock: process.clock, random: random.fill, connection, openAnchor };
-    return this.machine.as(process, () => openSqliteLedger({ ...options, limits, busyTimeoutMs: 0 }));
+    return this.machine.as(
+      process,
+      async () => (await openSqliteStores({ ...options, limits, busyTimeoutMs: 0 })).ledger,
+    );
   }
 
   truth(): Truth {

@@ -15,7 +15,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { storeIn } from "../contract/ledger-records.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { type Deployment, platformEnv, startDeployment } from "./clients-deployment.ts";
@@ -201,12 +201,14 @@ async function recordsOf(
   { folder }: Deployment,
   ids: ReadonlyMap<string, Readonly<Record<string, string>>>,
 ): Promise<Map<string, Record<string, StoredRecord>>> {
-  const ledger = await openSqliteLedger({
-    ...storeIn(folder),
-    originPrefix: "localhost/clients",
-    clock: systemClock,
-    random: (bytes) => randomFillSync(bytes),
-  });
+  const ledger = (
+    await openSqliteStores({
+      ...storeIn(folder),
+      originPrefix: "localhost/clients",
+      clock: systemClock,
+      random: (bytes) => randomFillSync(bytes),
+    })
+  ).ledger;
   try {
     const tenant = parseTenantId("tenant-a");
     const found = new Map<string, Record<string, StoredRecord>>();

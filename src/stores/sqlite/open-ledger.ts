@@ -2,7 +2,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
-import { ledgerOver, type ServiceLedger } from "../../ledger/append/ledger.ts";
+import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import { originPrefixProblem, requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
@@ -52,11 +52,6 @@ const gatherTurnsOnOneCore = 16;
 const defaultBusyTimeoutMs = 1_000;
 /** Starting may wait longer than serving: another process may be migrating. */
 const migrationBusyTimeoutMs = 10_000;
-
-/** As `openSqliteStores`, for callers that need the ledger alone. */
-export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<ServiceLedger> {
-  return (await openSqliteStores(options)).ledger;
-}
 
 /**
  * Opens the stores, after bringing the file to this program's schema. Rejects with `IncompatibleStoreError` for a file

@@ -11,7 +11,7 @@ import { contentAddress } from "../../../src/base/text-forms.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteStores } from "../../../src/stores/sqlite/open-ledger.ts";
 import { type ManualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { captureTerminal, type Written } from "./terminal.ts";
 
@@ -50,8 +50,8 @@ export function leave(): void {
 const random = seededRandom();
 
 /** The ledger of the store, as a service opens it. */
-export function openLedger(clock: Clock = systemClock, within = directory) {
-  return openSqliteLedger({ ...storeIn(within), originPrefix: "ledger.example", clock, random });
+export async function openLedger(clock: Clock = systemClock, within = directory) {
+  return (await openSqliteStores({ ...storeIn(within), originPrefix: "ledger.example", clock, random })).ledger;
 }
 
 export function makeRecord(name: string, changes: Partial<NewRecord> = {}, clock: Clock = systemClock): NewRecord {

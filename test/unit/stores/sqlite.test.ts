@@ -9,7 +9,7 @@ import { seedBytes } from "../../../src/ledger/append/sequence.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/files/anchor.ts";
 import { openConnection, requireSafeBlocks, type SqliteConnection } from "../../../src/stores/files/connection.ts";
 import { openSqliteArchive } from "../../../src/stores/sqlite/backend.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteStores } from "../../../src/stores/sqlite/open-ledger.ts";
 import { migrateSqlite, migrations } from "../../../src/stores/sqlite/schema.ts";
 import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
@@ -76,7 +76,7 @@ test("a store with an unknown schema version is refused in one line, by every co
   const message = `schema version ${migrations.length + 1}; this program knows versions up to ${migrations.length}`;
   const paths = { ...storeIn(directory), path };
   await expect(
-    openSqliteLedger({ ...paths, originPrefix: "ledger.example", clock: manualClock(), random }),
+    openSqliteStores({ ...paths, originPrefix: "ledger.example", clock: manualClock(), random }),
   ).rejects.toThrow(message);
   expect(() => migrate()).toThrow(message);
   expect(() => openSqliteArchive(paths)).toThrow(message);

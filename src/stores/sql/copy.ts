@@ -37,10 +37,8 @@ export interface CopiedStore {
   readonly wasFinished: boolean;
 }
 
-/** Why nothing was copied, or why the copy must not be used; for the operator. */
-export interface CopyProblems {
-  readonly problems: readonly string[];
-}
+/** The copied store; or why nothing was copied, or the copy must not be used, for the operator. */
+type CopyResult = CopiedStore | { readonly problems: readonly string[] };
 
 /** A run of a copy. */
 interface Copying extends CopyOptions {
@@ -59,7 +57,7 @@ const take = `INSERT INTO store_copy (singleton, part, other_store_id, attempt, 
 /** Locks the row against another run of the copy. */
 const hold = "SELECT 1 FROM store_copy WHERE part = 'target' AND attempt = $1 FOR SHARE";
 const finishSeal = "UPDATE store_copy SET is_final = 1 WHERE part = 'source' AND attempt = $1";
-const finishTarget = "DELETE FROM store_copy WHERE part = 'target' AND attempt = $1";
+const finishTarget = "DELETE FROM store_copy WHERE part = 'target'";
 const dropSeal = "DELETE FROM store_copy WHERE part = 'source' AND is_final = 0";
 
 /**
@@ -67,7 +65,7 @@ const dropSeal = "DELETE FROM store_copy WHERE part = 'source' AND is_final = 0"
  * is not served. Rejects with `IncompatibleStoreError` if one of the two is unsuitable, with an error of a driver or
  * the file system if one cannot be used.
  */
-export async function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
+export async function copyStore(options: CopyOptions): Promise<CopyResult> {
   const found = await previewCopy(options);
   if ("problems" in found || found.wasFinished) return found;
   const { source, target, random } = options;
@@ -82,13 +80,12 @@ export async function copyStore(options: CopyOptions): Promise<CopiedStore | Cop
   // In this order: a seal that is not final proves that the target was never served.
   if ((await source.transact((transaction) => transaction.query(finishSeal, [attempt]))).count !== 1)
     throw new IncompatibleStoreError("The seal was taken off the source, or is another copy's now: this one ends.");
-  if ((await target.transact((transaction) => transaction.query(finishTarget, [attempt]))).count !== 1)
-    throw anotherCopy();
+  await held(copying, (transaction) => transaction.query(finishTarget, []));
   return { targetStoreId: found.targetStoreId, logs, wasFinished: false };
 }
 
 /** Reports what `copyStore` would do now. Seals and writes nothing. Rejects like it. */
-export async function previewCopy(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
+export async function previewCopy(options: CopyOptions): Promise<CopyResult> {
   const { source, target } = options;
   const targetStoreId = await readStoreId(target);
   const [from, to] = [await readCopyState(source), await readCopyState(target)];
@@ -158,9 +155,10 @@ async function requireEmpty(target: Queries, name: string): Promise<void> {
 }
 
 /** Works on the target, durably. Rejects with `IncompatibleStoreError` if another copy to it has begun. */
-function held({ target, attempt }: Copying, work: (transaction: Transaction) => Promise<void>): Promise<void> {
+function held({ target, attempt }: Copying, work: (transaction: Transaction) => Promise<unknown>): Promise<void> {
   return target.transact(async (transaction) => {
-    if ((await transaction.query(hold, [attempt])).count !== 1) throw anotherCopy();
+    if ((await transaction.query(hold, [attempt])).count !== 1)
+      throw new IncompatibleStoreError("Another copy to the same store has begun: this one ends.");
     await work(transaction);
   });
 }
@@ -258,5 +256,3 @@ async function auditTarget(copying: Copying) {
 async function run(transaction: Transaction, texts: readonly string[]): Promise<void> {
   for (const text of texts) await transaction.query(text, []);
 }
-
-const anotherCopy = () => new IncompatibleStoreError("Another copy to the same store has begun: this one ends.");

@@ -39,6 +39,9 @@ const schema = `
   PRAGMA application_id = ${applicationId};
 `;
 
+/** Rows are `LogState`s. */
+const selectLogs = "SELECT tenant_id AS tenantId, origin, size, root FROM anchored_logs";
+
 /**
  * Several processes may share one anchor. A commit survives a crash of the process, not always of the machine: an
  * anchor that lost its newest advances is behind the store, which is sound, and detects a little less.
@@ -52,7 +55,7 @@ export class SqliteAnchor {
   private constructor(connection: SqliteConnection, path: string) {
     this.#connection = connection;
     this.#path = path;
-    this.#find = connection.prepare("SELECT * FROM anchored_logs WHERE tenant_id = ?");
+    this.#find = connection.prepare(`${selectLogs} WHERE tenant_id = ?`);
     // Never back, and never to another log.
     this.#advance = connection.prepare(
       `INSERT INTO anchored_logs (tenant_id, origin, size, root) VALUES (?, ?, ?, ?)
@@ -76,13 +79,13 @@ export class SqliteAnchor {
   }
 
   find(tenantId: TenantId): LogState | undefined {
-    const row = this.#find.get(tenantId);
-    return row && anchoredOf(row);
+    return this.#find.get(tenantId) as LogState | undefined;
   }
 
   /** Every log, by tenant. */
   all(): readonly LogState[] {
-    return [...this.#connection.prepare("SELECT * FROM anchored_logs ORDER BY tenant_id").iterate()].map(anchoredOf);
+    const rows: readonly unknown[] = [...this.#connection.prepare(`${selectLogs} ORDER BY tenant_id`).iterate()];
+    return rows as readonly LogState[];
   }
 
   /**
@@ -134,8 +137,9 @@ export class SqliteAnchor {
 
   /** Every erasure that was noted, by tenant. */
   erasures(): readonly NotedErasure[] {
-    const rows = this.#connection.prepare("SELECT * FROM erased_records ORDER BY tenant_id, record_id").iterate();
-    return [...rows].map((row) => ({ tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId }));
+    const all = "SELECT tenant_id AS tenantId, record_id AS recordId FROM erased_records ORDER BY tenant_id, record_id";
+    const rows: readonly unknown[] = [...this.#connection.prepare(all).iterate()];
+    return rows as readonly NotedErasure[];
   }
 
   notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
@@ -229,13 +233,4 @@ export function sealAnchor(path: string, isOn: boolean): void {
       for (const text of sealing[isOn ? "seal" : "unseal"](tables)) connection.exec(text);
     });
   });
-}
-
-function anchoredOf(row: Record<string, unknown>): LogState {
-  return {
-    tenantId: row.tenant_id as TenantId,
-    origin: row.origin as string,
-    size: row.size as number,
-    root: row.root as Uint8Array,
-  };
 }

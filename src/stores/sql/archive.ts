@@ -6,6 +6,7 @@ import type {
   RegistrationRows,
   SearchRows,
   StoreArchive,
+  StoredEntry,
 } from "../../ledger/ports/archive.ts";
 import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
@@ -15,13 +16,15 @@ import { DamagedError } from "../files/errors.ts";
 import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readPublicKeys, readTiles, visibleOpening } from "./log-rows.ts";
-import { type Database, type Queries, throughAll, translated } from "./queries.ts";
+import { type Database, type Queries, type Row, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
-import { artifactKeyOf, toRegistrationRow } from "./registrations.ts";
+import { artifactKeyOf } from "./registrations.ts";
 import { indexOf, rowsInSegments } from "./search-segments.ts";
 import { findOrphanRows } from "./store-checks.ts";
 
-const entriesOf = (opening: string) => `SELECT entries.leaf_index, record_id, leaf, sealed, ${opening}
+const entriesOf = (
+  opening: string,
+) => `SELECT entries.leaf_index AS "leafIndex", record_id AS "recordId", leaf, sealed, ${opening}
    WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
    ORDER BY entries.leaf_index LIMIT $4`;
 const entriesFrom = entriesOf(visibleOpening);
@@ -66,17 +69,9 @@ export function archiveOver(source: ArchiveSource) {
       const values = [tenantId, next, end, entriesEach];
       const { rows } = await translated(source, () => source.query(statement, values));
       if (rows.length === 0) return;
-      for (const row of rows) {
-        const leafIndex = row.leaf_index as number;
-        next = leafIndex + 1;
-        yield {
-          leafIndex,
-          recordId: row.record_id as RecordId,
-          leaf: row.leaf as Uint8Array,
-          sealed: row.sealed as Uint8Array,
-          opening: (row.opening as Uint8Array | null) ?? undefined,
-        };
-      }
+      const entries = rows.map(toEntry);
+      next = (entries.at(-1)?.leafIndex ?? next) + 1;
+      yield* entries;
     }
   }
 
@@ -165,13 +160,20 @@ const hasLater = (reliedOn: 0 | 1) =>
 const registrationsWithin = `SELECT leaf_index, artifact, relied_on, NOT (${hasLater(0)} OR ${hasLater(1)}) AS is_last
     FROM registered_artifacts registered
    WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3`;
-const registrationsOf = `SELECT registered.artifact, registered.relied_on, entries.leaf_index, record_id, leaf, sealed,
+const registrationsOf = `SELECT registered.artifact, registered.relied_on, entries.leaf_index AS "leafIndex", record_id AS "recordId",
+         leaf, sealed,
          ${visibleOpening}
     JOIN registered_artifacts registered
       ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
    WHERE entries.tenant_id = $1 AND registered.tenant_id = $1 AND registered.artifact = $2
    ORDER BY registered.leaf_index`;
 const rowsEach = 256;
+
+/** The statements name the columns so. */
+function toEntry(row: Row): StoredEntry {
+  const entry = row as unknown as StoredEntry;
+  return { ...entry, opening: entry.opening ?? undefined };
+}
 
 /** Rows beside a log's entries, for the audit. Rejects with `DamagedError` if there is no such log. */
 async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Companions> {
@@ -208,10 +210,10 @@ async function registrationRows(queries: Queries, tenantId: TenantId): Promise<R
         isLast: Boolean(row.is_last),
       })),
     of: async (artifact) =>
-      (await queries.query(registrationsOf, [tenantId, artifact])).rows.map((row) => {
-        const { opening, ...entry } = toRegistrationRow(row);
-        return { ...entry, opening: opening ?? undefined, isReliedOn: row.relied_on === 1 };
-      }),
+      (await queries.query(registrationsOf, [tenantId, artifact])).rows.map((row) => ({
+        ...toEntry(row),
+        isReliedOn: row.relied_on === 1,
+      })),
   };
 }
 

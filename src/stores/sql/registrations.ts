@@ -64,7 +64,8 @@ const reliedOn = (asked: string, tenant: string) => `
 const reliedPage = onRows(
   { artifact: "bytea" },
   (asked, tenant) => `
-    SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later,
+    SELECT tenant_id AS "tenantId", artifact, leaf_index AS "leafIndex", record_id AS "recordId", opening,
+           is_cut AS "isCut", is_later AS "isLater",
            CASE WHEN is_cut OR is_later THEN NULL ELSE leaf END AS leaf,
            CASE WHEN is_cut OR is_later THEN NULL ELSE sealed END AS sealed
       FROM (SELECT sized.*, sum(bytes) OVER (ORDER BY tenant_id, artifact)
@@ -81,7 +82,7 @@ const supersede: TenantStatement = {
        AND (tenant_id, artifact, leaf_index) IN (SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[]))`,
 };
 /** One page of registrations. */
-const toIndex = `SELECT leaf_index, record_id, leaf, sealed, opening
+const toIndex = `SELECT leaf_index AS "leafIndex", record_id AS "recordId", leaf, sealed, opening
     FROM (SELECT entries.leaf_index, record_id, leaf, sealed,
                  sum(${bytes}) OVER (ORDER BY entries.leaf_index) AS up_to, ${visibleOpening}
            WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
@@ -118,7 +119,7 @@ export async function findRegistrations(
     const artifact = storedArtifact(key, name);
     const { rows } = await queryRows(queries, reliedPage, [[tenantId, artifact]]);
     const others = noted === undefined ? [] : (await queries.query(noted, [tenantId, artifact])).rows;
-    return foundRegistrations(name, [...rows, ...others].map(toRegistrationRow));
+    return foundRegistrations(name, toRegistrationRows([...rows, ...others]));
   };
   return Promise.all(names.map(find));
 }
@@ -154,7 +155,7 @@ export async function rebuildRegistrations(
   for (let first = 0; first < size; ) {
     const end = Math.min(size, first + leavesEach);
     const { rows } = await transaction.query(toIndex, [tenantId, first, end, registrationMark]);
-    const page = rows.map(toRegistrationRow);
+    const page = toRegistrationRows(rows);
     await index(transaction, [{ tenantId, registrations: page.map(openRegistrations), freshKey }]);
     const ofPage = page.reduce((sum, { leaf, sealed }) => sum + leaf.length + sealed.length, 0);
     first = ofPage < pageBytes ? end : (page.at(-1)?.leafIndex ?? end) + 1;
@@ -196,12 +197,12 @@ async function indexPage(transaction: Transaction, pending: readonly Asked[]): P
     reliedPage,
     pending.map(({ tenantId, artifact }) => [tenantId, artifact]),
   );
-  const known = Map.groupBy(rows, (row) => nameOf(row.tenant_id as TenantId, row.artifact as Uint8Array));
-  const later = pending.filter((one) => known.get(nameOf(one.tenantId, one.artifact))?.some(isLater));
+  const known = Map.groupBy(rows as unknown as readonly PageRow[], nameOf);
+  const later = pending.filter((one) => known.get(nameOf(one))?.some(({ isLater }) => isLater));
   const superseded: TenantRow[] = [];
   const added: (readonly Value[])[] = [];
   for (const { tenantId, key, artifact, fresh } of pending.filter((one) => !later.includes(one))) {
-    const relied = (known.get(nameOf(tenantId, artifact)) ?? []).map(toRegistrationRow);
+    const relied = known.get(nameOf({ tenantId, artifact })) ?? [];
     const change = indexChange(
       relied.map((row) => knownRegistration(key, row)),
       fresh,
@@ -217,12 +218,7 @@ async function indexPage(transaction: Transaction, pending: readonly Asked[]): P
   return later;
 }
 
-/** Whether the row only marks an artifact whose rows another page brings. */
-function isLater({ is_later }: Row): boolean {
-  return Boolean(is_later);
-}
-
-function nameOf(tenantId: TenantId, artifact: Uint8Array): string {
+function nameOf({ tenantId, artifact }: Pick<PageRow, "tenantId" | "artifact">): string {
   return `${hexOf(artifact)} ${tenantId}`;
 }
 
@@ -235,21 +231,20 @@ export interface RegistrationRow {
   readonly sealed: Uint8Array;
   /** Null if the record was erased. */
   readonly opening: Uint8Array | null;
-  /** Whether leaf and record were left out because they are too large. */
-  readonly isCut: boolean;
+  /** Whether leaf and record were left out because they are too large. A boolean of the database. */
+  readonly isCut?: unknown;
 }
 
-/** Converts a relied-on row with its record; every kind of store has the same columns. */
-export function toRegistrationRow(row: Readonly<Record<string, unknown>>): RegistrationRow {
-  return {
-    artifact: row.artifact as Uint8Array,
-    leafIndex: row.leaf_index as number,
-    recordId: row.record_id as RecordId,
-    leaf: (row.leaf ?? none) as Uint8Array,
-    sealed: (row.sealed ?? none) as Uint8Array,
-    opening: row.opening as Uint8Array | null,
-    isCut: Boolean(row.is_cut),
-  };
+/** A row of a page. */
+interface PageRow extends RegistrationRow {
+  readonly tenantId: TenantId;
+  /** Whether the row only marks an artifact whose rows another page has. A boolean of the database. */
+  readonly isLater: unknown;
+}
+
+/** The statements name the columns so. */
+export function toRegistrationRows(rows: readonly Row[]): readonly RegistrationRow[] {
+  return rows as unknown as readonly RegistrationRow[];
 }
 
 /**
@@ -269,8 +264,6 @@ export function foundRegistrations(name: string, rows: readonly RegistrationRow[
     return { recordId, leafIndex, record };
   });
 }
-
-const none = new Uint8Array();
 
 /** Encodes a stored artifact as a key of maps. */
 export function hexOf(artifact: Uint8Array): string {

@@ -34,8 +34,8 @@ export function describeFailure(error: unknown): StoreFailure {
   if (error instanceof DamagedError) return { kind: "damaged", message };
   if (error instanceof UnsoundLogError) return { kind: "unsound", message };
   if (error instanceof UnstorableError) return { kind: "data", message };
+  if (codeOf(error) === refusedByTrigger) return { kind: "store", message };
   const code = primaryCode(error);
-  if (extendedCode(error) === refusedByTrigger) return { kind: "store", message };
   if (code === constraint && message.includes("entries.leaf_index"))
     return { kind: "unsound", message: "a row of the log stands behind its head: `ledger verify` names it" };
   if (code === tooBig || code === constraint || code === mismatch) return { kind: "data", message };
@@ -67,12 +67,11 @@ export function toError({ kind, message, newest }: StoreFailure): Error {
 }
 
 /** The low byte of the extended result code is the primary one. */
-function primaryCode(error: unknown): number | undefined {
-  const code = extendedCode(error);
-  return code === undefined ? undefined : code & 0xff;
+function primaryCode(error: unknown): number {
+  return codeOf(error) & 0xff;
 }
 
-function extendedCode(error: unknown): number | undefined {
-  if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return undefined;
-  return error.errcode;
+/** The extended result code; 0 if SQLite did not fail. */
+function codeOf(error: unknown): number {
+  return error instanceof Error && "errcode" in error ? Number(error.errcode) : 0;
 }

@@ -21,12 +21,8 @@ export function readNotedErasures(
 
 /** Adds the store's erasures to the anchor. */
 export function noteErasures(connection: SqliteConnection, anchor: SqliteAnchor): void {
-  anchor.noteErasures(recordedErasures(connection));
-}
-
-function* recordedErasures(connection: SqliteConnection): Generator<NotedErasure> {
-  for (const row of connection.prepare("SELECT tenant_id, record_id FROM erasures").iterate())
-    yield { tenantId: row.tenant_id, recordId: row.record_id } as NotedErasure;
+  const rows = connection.prepare("SELECT tenant_id AS tenantId, record_id AS recordId FROM erasures").iterate();
+  anchor.noteErasures(rows as Iterable<unknown> as Iterable<NotedErasure>);
 }
 
 /**
@@ -63,7 +59,7 @@ export function hideErased(connection: SqliteConnection, noted: readonly NotedEr
 }
 
 /** Finds a registration of an artifact that is not relied on, and that only the anchor notes as erased. */
-export const notedRegistrations = `SELECT artifact, leaf_index, record_id, leaf, sealed, NULL AS opening
+export const notedRegistrations = `SELECT artifact, leaf_index AS "leafIndex", record_id AS "recordId", leaf, sealed, NULL AS opening
     FROM temp.noted_erasures
     JOIN entries USING (tenant_id, record_id)
     JOIN registered_artifacts USING (tenant_id, leaf_index)

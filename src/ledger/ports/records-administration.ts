@@ -31,13 +31,13 @@ export interface NotedErasure {
   readonly recordId: RecordId;
 }
 
-/** Why a record is not erased. */
-export type ErasureRefusal =
-  /** The tenant has no such record. */
-  | { readonly recordId: RecordId; readonly why: "unknown" }
+/** Why a record of the tenant must not be erased. */
+export type Unerasable =
   /** Other records depend on this kind: see `unerasable`. */
-  | { readonly recordId: RecordId; readonly why: "kind"; readonly kind: RecordKind }
-  | { readonly recordId: RecordId; readonly why: "held"; readonly hold: LegalHold };
+  { readonly why: "kind"; readonly kind: RecordKind } | { readonly why: "held"; readonly hold: LegalHold };
+
+/** Why a record is not erased; `unknown` if the tenant has none with this id. */
+export type ErasureRefusal = { readonly recordId: RecordId } & (Unerasable | { readonly why: "unknown" });
 
 export type ErasureResult =
   /** All are erased, in the order of the request. */
@@ -80,12 +80,8 @@ export interface UndoneErasure {
   readonly refusal: ReapplyRefusal | undefined;
 }
 
-export type ReapplyRefusal =
-  /** Other records depend on this kind: see `unerasable`. */
-  | { readonly why: "kind"; readonly kind: RecordKind }
-  | { readonly why: "held"; readonly hold: LegalHold }
-  /** The store lists the record as erased, and the log has no leaf for the erasure. */
-  | { readonly why: "unproven" };
+/** `unproven`: the store lists the record as erased, and the log has no leaf for the erasure. */
+export type ReapplyRefusal = Unerasable | { readonly why: "unproven" };
 
 /** Result of repeating erasures. */
 export interface ReapplyResult {

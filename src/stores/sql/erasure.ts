@@ -8,8 +8,8 @@ import {
   type LegalHold,
   maxErasedAtOnce,
   type NotedErasure,
-  type ReapplyRefusal,
   type UndoneErasure,
+  type Unerasable,
 } from "../../ledger/ports/records-administration.ts";
 import type { AppendableRecord, BatchResult } from "../../ledger/ports/store.ts";
 import { type ErasureOptions, erasureRecord, readErasure, unerasable } from "../../ledger/record/operator-records.ts";
@@ -33,9 +33,6 @@ const eraseAnswers = `UPDATE kept_answers SET sealed = NULL
 const keepRegistrations = `UPDATE registered_artifacts SET relied_on = 1
    WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`;
 
-/** Why a record of the tenant must not be erased. */
-type FoundRefusal = Exclude<ReapplyRefusal, { readonly why: "unproven" }>;
-
 /** A record that may be erased, or was, or must not be. */
 export interface FoundRecord {
   readonly recordId: RecordId;
@@ -43,7 +40,7 @@ export interface FoundRecord {
   readonly kind: RecordKind;
   readonly earlier: ErasedRecord | undefined;
   /** Undefined if it may be, or was. */
-  readonly refusal: FoundRefusal | undefined;
+  readonly refusal: Unerasable | undefined;
 }
 
 /** Returns those of the records that the tenant has, in the order of the call, like their erasures' leaves. */
@@ -71,7 +68,7 @@ export async function findErasable(
   return [...new Set(recordIds)].flatMap((recordId) => found.get(recordId) ?? []);
 }
 
-function refusalOf(kind: RecordKind, recordId: RecordId, holdOn: HoldOn): FoundRefusal | undefined {
+function refusalOf(kind: RecordKind, recordId: RecordId, holdOn: HoldOn): Unerasable | undefined {
   if (unerasable[kind] !== undefined) return { why: "kind", kind };
   const hold = holdOn(recordId);
   return hold === undefined ? undefined : { why: "held", hold };

@@ -46,7 +46,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     ],
     "stores/sql/appending.ts": [
       ["take a log that another process begins for a lost one", "if (part.begun === undefined)", "", "postgres"],
-      ["answer again without a commit", "touch(connection, unchanged),", ""],
+      ["answer again without a commit", ".filter(({ edge }) => edge === undefined)", ".filter(() => false)"],
     ],
     "stores/sqlite/errors.ts": [
       ["do an append of unknown outcome again", "return { kind: \"store\", message };\n}", "return { kind: \"data\", message };\n}"],
@@ -111,7 +111,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sql/idempotency-records.ts": [
       [
         "answer for an erased record that a backup brought back",
-        "const stored = isErased ? { ...kept, opening: null } : kept;",
+        "const stored = kept.isErased || isNoted(kept.recordId) ? { ...kept, opening: null } : kept;",
         "const stored = kept;",
       ],
     ],

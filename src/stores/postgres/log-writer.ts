@@ -41,7 +41,7 @@ export interface LogWriterOptions extends LogToolsOptions {
 
 const neverAborted = new AbortController().signal;
 
-const nothing: Appended = { outcomes: new Map(), logs: [], grown: [] };
+const nothing: Appended = { outcomes: new Map(), logs: [] };
 
 export class LogWriter {
   readonly #pool: ConnectionPool;
@@ -134,7 +134,7 @@ export class LogWriter {
     };
     try {
       const appended = await this.#pool.retrying(attempt, isApart ? first.tenantId : ofMany);
-      this.#tools.keep(appended);
+      this.#tools.keep(appended.logs);
       return appended;
     } catch (error) {
       // Rows of some tenant are locked, or cannot be stored, and the error does not name it: each tenant is retried alone.
@@ -161,7 +161,7 @@ export class LogWriter {
    * driver if not.
    */
   async confirm(tenantId: TenantId): Promise<LogState | undefined> {
-    return (await this.#append([{ tenantId, records: [] }], "apart")).logs[0];
+    return (await this.#append([{ tenantId, records: [] }], "apart")).logs[0]?.log;
   }
 
   /** Nothing is announced before the commit: only then is it known which key may sign the log. */

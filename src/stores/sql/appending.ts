@@ -26,7 +26,7 @@ import { DamagedError, damaged } from "../files/errors.ts";
 import { requireSound } from "./anchoring.ts";
 import { findKept, type KeptRow, keptCalls, knownScopes, tilesOfKept } from "./idempotency-records.ts";
 import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-rows.ts";
-import { type Grown, insertHead, type LogTools, type OwnRows, touch, writeRows } from "./log-tools.ts";
+import { type AppendedLog, insertHead, type LogTools, type OwnRows, touch, writeRows } from "./log-tools.ts";
 import type { Transaction } from "./queries.ts";
 import { addRegistrations, type FreshBatch } from "./registrations.ts";
 import { tables } from "./schema.ts";
@@ -75,9 +75,7 @@ export interface Part {
 export interface Appended {
   /** By tenant; none for those that were left out. */
   readonly outcomes: ReadonlyMap<TenantId, PartOutcome>;
-  /** Every log, as it is now. */
-  readonly logs: readonly LogState[];
-  readonly grown: readonly Grown[];
+  readonly logs: readonly AppendedLog[];
 }
 
 export interface AppendingOptions {
@@ -153,20 +151,14 @@ export async function appendParts(
     readToIndex(connection, toReadAgain(opened), maxBytesAgain),
   ]);
   const outcomes = new Map<TenantId, PartOutcome>();
-  const logs: LogState[] = [];
-  const grown: Grown[] = [];
-  const unchanged: TenantId[] = [];
-  const registering: FreshBatch[] = [];
+  const logs: Added[] = [];
   const appending = new Appending(connection, tools);
   for (const part of opened) {
     const { tenantId } = part;
     try {
       const added = await appending.add(part, readAgain.get(tenantId), readTile(tenantId));
       outcomes.set(tenantId, added.result);
-      logs.push(added.log);
-      if (added.edge === undefined) unchanged.push(tenantId);
-      else grown.push({ log: added.log, edge: added.edge, waiting: added.waiting });
-      if (added.registering !== undefined) registering.push(added.registering);
+      logs.push(added);
     } catch (error) {
       // Caused by this batch alone; nothing of it was sent.
       const isOfBatch = error instanceof UnstorableError || error instanceof DamagedError;
@@ -177,10 +169,16 @@ export async function appendParts(
   await Promise.all([
     appending.written(),
     // Their answers were read from another process's commit, which may not be durable yet.
-    touch(connection, unchanged),
-    addRegistrations(connection, registering),
+    touch(
+      connection,
+      logs.filter(({ edge }) => edge === undefined).map(({ log }) => log.tenantId),
+    ),
+    addRegistrations(
+      connection,
+      logs.flatMap(({ registering }) => registering ?? []),
+    ),
   ]);
-  return { outcomes, logs, grown };
+  return { outcomes, logs };
 }
 
 /** Number of the batch's records that are made in one turn. */
@@ -224,12 +222,8 @@ function toReadAgain(parts: readonly OpenedPart[]): readonly OwnRange[] {
   });
 }
 
-interface Added {
+interface Added extends AppendedLog {
   readonly result: BatchResult;
-  readonly log: StoredHead;
-  /** Undefined if nothing was added, as what follows. */
-  readonly edge?: RightEdge;
-  readonly waiting?: Waiting | undefined;
   readonly registering?: FreshBatch;
 }
 

@@ -16,12 +16,13 @@ import { tables } from "./schema.ts";
 import { type SearchAddition, SearchTerms, type Waiting } from "./search-backlog.ts";
 import { addSearch } from "./search-segments.ts";
 
-/** A log to which records were added. */
-export interface Grown {
+/** A log as an append leaves it. */
+export interface AppendedLog {
   readonly log: StoredHead;
-  readonly edge: RightEdge;
+  /** Undefined if nothing was added. */
+  readonly edge?: RightEdge;
   /** Terms of the leaves that wait for its search index, if known. */
-  readonly waiting: Waiting | undefined;
+  readonly waiting?: Waiting | undefined;
 }
 
 /** Bound of the logs whose durable state is remembered. About 200 bytes each. */
@@ -78,11 +79,13 @@ export class LogTools {
   }
 
   /** Remembers logs, and advances the anchor to them. Must be called after the commit. */
-  keep({ logs, grown }: { readonly logs: readonly LogState[]; readonly grown: readonly Grown[] }): void {
-    for (const { log, edge, waiting } of grown) {
+  keep(appended: readonly AppendedLog[]): void {
+    for (const { log, edge, waiting } of appended) {
+      if (edge === undefined) continue;
       this.edges.put(log.tenantId, edge, log.root);
       this.waiting.put(log, waiting);
     }
+    const logs = appended.map(({ log }) => log);
     if (logs.length > 0) this.anchor?.advance(logs);
     for (const { tenantId, root } of logs) this.#confirmed.set(tenantId, root);
   }

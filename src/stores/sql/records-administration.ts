@@ -237,7 +237,7 @@ export class RecordsAdministration {
     const { result, appended } = await this.#store.transact(async (transaction) => {
       const head = await lockHead(transaction, tenantId);
       await refuseUnsound(transaction, head, this.#anchor?.find(tenantId));
-      let appended: Appended = { outcomes: new Map(), logs: [], grown: [] };
+      let appended: Appended = { outcomes: new Map(), logs: [] };
       const result = await work(transaction, async (records) => {
         if (head === undefined) throw new UnstorableError("The tenant has no log.");
         // The work may have erased waiting leaves, so they are read again.
@@ -250,7 +250,7 @@ export class RecordsAdministration {
       if (head !== undefined && appended.logs.length === 0) await touch(transaction, [tenantId]);
       return { result, appended };
     }, tenantId);
-    tools.keep(appended);
+    tools.keep(appended.logs);
     return result;
   }
 }

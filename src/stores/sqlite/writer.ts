@@ -9,10 +9,10 @@ import { sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "../files/connection.ts";
 import { refuseUnsound } from "../sql/anchoring.ts";
-import { type Appended, appendBatches } from "../sql/appending.ts";
+import { appendBatches } from "../sql/appending.ts";
 import { RetiredKeyError, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { headByName, keepingCosignature, keepRevision } from "../sql/log-rows.ts";
-import { LogTools } from "../sql/log-tools.ts";
+import { type AppendedLog, LogTools } from "../sql/log-tools.ts";
 import { givingBack, noteProofs, type ProofRow, takePortion } from "../sql/shared.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
@@ -43,8 +43,8 @@ export class SqliteWriter {
   readonly #probe: SqliteStatement;
   readonly #count: SqliteStatement;
   readonly #logState: SqliteStatement;
-  /** Appends of the current transaction. */
-  #appended: Appended[] = [];
+  /** Logs of the current transaction's appends. */
+  #appended: AppendedLog[] = [];
   /** Of the current append: its time, its random bytes, and the key that signs its trees. */
   #nowMs = 0;
   #seed: Uint8Array = new Uint8Array(0);
@@ -110,7 +110,7 @@ export class SqliteWriter {
       const appended = await appendBatches(this.#queries, batches, {
         ...{ taking: "apart", tools: this.#tools, isBeginning: true },
       });
-      this.#appended.push(appended);
+      this.#appended.push(...appended.logs);
       return batches.map(({ tenantId, shown }) => {
         const { log, results } = appended.outcomes.get(tenantId) as BatchResult;
         return { log, results: shownOnly(results, shown) };
@@ -200,7 +200,7 @@ export class SqliteWriter {
       this.#count.run();
       return work();
     });
-    for (const appended of this.#appended) this.#tools.keep(appended);
+    this.#tools.keep(this.#appended);
     return result;
   }
 

@@ -37,12 +37,10 @@ interface Rebuild extends Pick<IndexGeneration, "generation" | "key"> {
   readonly terms: SearchTerms;
 }
 
-interface Filled {
-  readonly end: number;
+/** What was read so far. */
+interface Filled extends RebuiltIndex {
   /** Size of the log; the index comes into use at this size. */
   readonly size: number;
-  readonly erased: number;
-  readonly damaged: readonly number[];
 }
 
 /** A failure for the operator, not an error of the store. */
@@ -76,15 +74,15 @@ export async function rebuildIndexes(
   const key = random(new Uint8Array(searchKeyBytes));
   const generation = await write((transaction) => begin(transaction, tenantId, key));
   const rebuild = { tenantId, generation, key, terms: new SearchTerms() };
-  const parts: Filled[] = [];
-  for (let part: Filled | undefined; part === undefined || part.end < part.size; parts.push(part)) {
+  let filled: Filled | undefined;
+  while (filled === undefined || filled.leaves < filled.size) {
     await pause();
-    const before = part;
-    part = await write((transaction, size) => fillPart(transaction, rebuild, size, before));
-    onProgress(part.end);
+    const before: Filled | undefined = filled;
+    filled = await write((transaction, size) => fillPart(transaction, rebuild, size, before));
+    onProgress(filled.leaves);
   }
-  const end = parts.at(-1)?.end ?? 0;
-  for (let block = 0; block <= blockOf(end); block += 1) {
+  const { size: _, ...read } = filled;
+  for (let block = 0; block <= blockOf(read.leaves); block += 1) {
     await pause();
     const { first, end } = rangeOfBlock(block);
     await write((transaction) => transaction.query(sweepSegments, [tenantId, first, end, generation]));
@@ -97,11 +95,7 @@ export async function rebuildIndexes(
       if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
     },
   );
-  return {
-    leaves: end,
-    erased: parts.reduce((sum, { erased }) => sum + erased, 0),
-    damaged: parts.flatMap(({ damaged }) => damaged),
-  };
+  return read;
 }
 
 /** Begins an index, and resolves with its generation. */
@@ -118,11 +112,11 @@ async function fillPart(
   transaction: Transaction,
   rebuild: Rebuild,
   size: number,
-  before: Filled | undefined,
+  before: Filled = { leaves: 0, size, erased: 0, damaged: [] },
 ): Promise<Filled> {
   const { tenantId, generation, terms } = rebuild;
-  const first = before?.end ?? 0;
-  const end = Math.min(size, first + Math.max(leavesEach, 2 * (size - (before?.size ?? size))));
+  const first = before.leaves;
+  const end = Math.min(size, first + Math.max(leavesEach, 2 * (size - before.size)));
   const isWhole = end === size;
   if ((await transaction.query(advance, [tenantId, generation, first, end, isWhole ? 1 : 0])).count !== 1)
     throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
@@ -135,5 +129,5 @@ async function fillPart(
   );
   // Without its key, the old index reveals nothing.
   if (isWhole) await transaction.query(dropOlder, [tenantId, generation]);
-  return { end, size, erased, damaged };
+  return { leaves: end, size, erased: before.erased + erased, damaged: [...before.damaged, ...damaged] };
 }

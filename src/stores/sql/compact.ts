@@ -3,6 +3,7 @@ import { clockDifferenceMs } from "../../base/clock.ts";
 import { idempotencyTtlMs } from "../../ledger/record/idempotency-record.ts";
 import type { StoreDatabase } from "./backend.ts";
 import { translated } from "./queries.ts";
+import { expiring } from "./shared.ts";
 
 export interface CompactOptions {
   /** Milliseconds since the Unix epoch. */
@@ -45,18 +46,16 @@ export function compactStore(database: StoreDatabase, options: CompactOptions): 
     const expiredMs = theirMs === undefined ? nowMs : Math.floor(Math.min(nowMs, theirMs)) - clockDifferenceMs;
     const removed: Record<string, number> = {};
     for (const { table, key, expiry, keptForMs } of expiringTables) {
-      const tenants = `SELECT DISTINCT tenant_id FROM ${table} WHERE ${expiry} < $1 ORDER BY tenant_id`;
-      // Locked rows are skipped.
-      const remove = `DELETE FROM ${table} WHERE tenant_id = $1 AND ${key} IN
-          (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} < $2 LIMIT ${rowsEach}
-             FOR UPDATE SKIP LOCKED)`;
+      const tenants = `SELECT DISTINCT tenant_id FROM ${table} WHERE ${expiry} <= $1 ORDER BY tenant_id`;
+      const remove = expiring(table, key, expiry);
       const before = expiredMs - keptForMs;
       const { rows } = await database.query(tenants, [before]);
       let count = 0;
       for (const { tenant_id } of rows)
         for (let gone = rowsEach; gone === rowsEach; count += gone) {
           await pause();
-          gone = (await database.transact((transaction) => transaction.query(remove, [tenant_id, before]))).count;
+          const values = [tenant_id, before, rowsEach];
+          gone = (await database.transact((transaction) => transaction.query(remove, values))).count;
           onProgress(`${table}: ${count + gone} expired rows removed`);
         }
       removed[table] = count;

@@ -86,8 +86,11 @@ export async function noteProofs(
 const removedPerRow = 2;
 const removedAtLeast = 16;
 
-/** Removes expired rows of a tenant through the index on expiry. Skips locked rows, so it never waits. */
-const expiring = (table: string, key: string, expiry: string) => `DELETE FROM ${table}
+/**
+ * Removes some rows of a tenant that expired by a time, through the index on expiry. Skips locked rows, so it never
+ * waits.
+ */
+export const expiring = (table: string, key: string, expiry: string) => `DELETE FROM ${table}
    WHERE tenant_id = $1 AND ${key} IN
     (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} <= $2
       ORDER BY ${expiry} LIMIT $3 FOR UPDATE SKIP LOCKED)`;

@@ -141,10 +141,7 @@ export class ConnectionPool implements Queries {
   together<Result>(work: () => Promise<Result>, endsAtMs = Number.POSITIVE_INFINITY): Promise<Result> {
     const turn = this.#turns.getStore();
     const ownEndMs = turn?.endsAtMs ?? performance.now() + this.#timeoutMs;
-    return this.#turns.run(
-      { key: turn === undefined ? nobodysYet : turn.key, endsAtMs: Math.min(ownEndMs, endsAtMs) },
-      work,
-    );
+    return this.#turns.run({ ...turn, endsAtMs: Math.min(ownEndMs, endsAtMs) }, work);
   }
 
   /** Waits for a shared result within the time limit. Rejects as it does, or with `TimeLimitError`. */
@@ -157,18 +154,16 @@ export class ConnectionPool implements Queries {
     await this.#pool.end();
   }
 
-  /** Returns the current turn, or begins one. */
-  #turnOf(key: string | typeof ofMany): ClaimedTurn {
+  /** Returns the current turn, or begins one; it is of this key if it has none yet. */
+  #turnOf(key: string | typeof ofMany): Required<Turn> {
     const turn = this.#turns.getStore();
-    if (turn !== undefined && isClaimed(turn)) return turn;
-    const endsAtMs = turn?.endsAtMs ?? performance.now() + this.#timeoutMs;
-    return { key: key === ofMany ? undefined : key, endsAtMs };
+    return { key: turn?.key ?? key, endsAtMs: turn?.endsAtMs ?? performance.now() + this.#timeoutMs };
   }
 
   #withConnection<Result>(key: string, work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
     const turn = this.#turnOf(key);
     return this.bulkhead.run(
-      turn.key,
+      tenantKeyOf(turn),
       () => remainingMs(turn),
       () => this.#connect(turn),
       (client, onOver) => this.#within(turn, client, onOver, work),
@@ -177,7 +172,7 @@ export class ConnectionPool implements Queries {
 
   /** Does work on a connection, until its time limit ends, or other work needs the connection and nothing is lost. */
   async #within<Result>(
-    turn: ClaimedTurn,
+    turn: Required<Turn>,
     client: PoolClient,
     onOver: (end: () => void) => void,
     work: (connection: PostgresConnection) => Promise<Result>,
@@ -189,7 +184,7 @@ export class ConnectionPool implements Queries {
     });
     const ended = Promise.withResolvers<never>();
     const end = (error: Error) => {
-      this.bulkhead.noteStuck(turn.key);
+      this.bulkhead.noteStuck(tenantKeyOf(turn));
       connection.end();
       ended.reject(error);
     };
@@ -248,20 +243,11 @@ export class ConnectionPool implements Queries {
 
 /** Work for one key, which may take several attempts and several connections, one after the other. */
 interface Turn {
-  /** Undefined for work of many. */
-  readonly key: string | undefined | typeof nobodysYet;
+  /** Absent if each part of the work names its own. */
+  readonly key?: string | typeof ofMany;
   /** In `performance.now` time. */
   readonly endsAtMs: number;
 }
-
-interface ClaimedTurn extends Turn {
-  readonly key: string | undefined;
-}
-
-/** In place of a key: each part of the work names its own. */
-const nobodysYet = Symbol("nobody's yet");
-
-const isClaimed = (turn: Turn): turn is ClaimedTurn => turn.key !== nobodysYet;
 
 /** Key of the service's own work. */
 const ownKey = "the service";
@@ -269,6 +255,9 @@ const ownKey = "the service";
 const keyOfAll = "all tenants";
 /** In place of a key: work of many tenants that waits for none of them. */
 export const ofMany: unique symbol = Symbol("many tenants");
+
+/** The key for the bulkhead; undefined for work of many. */
+const tenantKeyOf = ({ key }: Required<Turn>) => (key === ofMany ? undefined : key);
 
 const remainingMs = ({ endsAtMs }: Turn) => Math.max(0, endsAtMs - performance.now());
 

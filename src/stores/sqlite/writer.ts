@@ -2,7 +2,7 @@
 import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion } from "../../domain/ports.ts";
 import { readRecordText } from "../../ledger/append/record-text.ts";
-import type { BatchResult, LogState, StoredCosignature, TenantBatch, TimedLog } from "../../ledger/ports/store.ts";
+import type { BatchResult, LogState, StoredCosignature, TenantBatch } from "../../ledger/ports/store.ts";
 import { shownOnly } from "../../ledger/record/committed-record.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
@@ -120,7 +120,11 @@ export class SqliteWriter {
 
   /** Returns the newest state of a log, anchored, so that it may be signed. */
   async head(name: LogName, signingKey: Uint8Array): Promise<LogState | undefined> {
-    const head = await this.#soundHead(name);
+    const found = await headByName(this.#queries, name);
+    // Before the head, outside of a transaction: a concurrent append between the two is no fault.
+    const anchored = found && this.#anchor.find(found.tenantId);
+    const head = found && (await headByName(this.#queries, name));
+    await refuseUnsound(this.#queries, head, anchored);
     // After the head: a key that a later rotation retires may sign this tree.
     await this.#requireNewest(signingKey);
     if (head === undefined) return undefined;
@@ -202,17 +206,6 @@ export class SqliteWriter {
     });
     this.#tools.keep(this.#appended);
     return result;
-  }
-
-  /** Returns a head, if it continues its anchor. */
-  async #soundHead(name: LogName): Promise<TimedLog | undefined> {
-    const tenantId = (await headByName(this.#queries, name))?.tenantId;
-    if (tenantId === undefined) return undefined;
-    // Before the head, outside of a transaction: a concurrent append between the two is no fault.
-    const anchored = this.#anchor.find(tenantId);
-    const head = await headByName(this.#queries, name);
-    await refuseUnsound(this.#queries, head, anchored);
-    return head;
   }
 
   /** Rejects with `RetiredKeyError` if another key signs the store's logs. */

@@ -234,7 +234,7 @@ test("a connection that is cut while a statement runs is replaced, and the state
   const target = { ...fixture.target, port: proxy.port };
   stores = await fixture.openStores({ clock, random: seededRandom("cut"), target });
   await append(name);
-  proxy.cutBefore("BEGIN ISOLATION LEVEL");
+  proxy.cutBefore('SELECT tenant_id AS "tenantId", origin');
   expect(await append(name)).toMatchObject({ leafIndex: 2 });
   expect(proxy.cuts).toBe(1);
   await proxy.close();

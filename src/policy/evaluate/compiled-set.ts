@@ -94,7 +94,7 @@ export class CompiledSet {
   /** By their JSON. */
   readonly #conditions = new Map<string, SharedCondition>();
   /** When each policy was last examined. */
-  readonly #seen: Uint32Array;
+  readonly #seen: Float64Array;
   #evaluation = 0;
 
   /** @param paths of the scenes to evaluate */
@@ -103,7 +103,7 @@ export class CompiledSet {
     this.#policies = policies;
     this.#indices = indices;
     this.#place = { paths, slots: paths.adopt(steps) };
-    this.#seen = new Uint32Array(policies.length);
+    this.#seen = new Float64Array(policies.length);
   }
 
   /** Evaluates the policies that the action and the request can meet. Throws `leftToCedar` if Cedar is needed. */
@@ -114,7 +114,7 @@ export class CompiledSet {
       failed: [] as number[],
       unknown: [] as number[],
     };
-    const evaluation = this.#nextEvaluation();
+    const evaluation = ++this.#evaluation;
     const take = (positions: readonly number[]) => {
       for (const position of positions) {
         if (this.#seen[position] === evaluation) continue;
@@ -165,15 +165,5 @@ export class CompiledSet {
     const shared = this.#conditions.get(text) ?? new SharedCondition(compileCondition(expression, this.#place.paths));
     this.#conditions.set(text, shared);
     return shared;
-  }
-
-  #nextEvaluation(): number {
-    if (this.#evaluation === 2 ** 32 - 1) {
-      this.#seen.fill(0);
-      this.#runnable.length = 0;
-      this.#conditions.clear();
-      this.#evaluation = 0;
-    }
-    return ++this.#evaluation;
   }
 }

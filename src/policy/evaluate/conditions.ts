@@ -3,7 +3,6 @@
  * that an explanation cannot differ from the decision.
  */
 import type { Clause, Expr, PolicyJson, StaticPolicySet } from "@cedar-policy/cedar-wasm/nodejs";
-import { LRUCache } from "lru-cache";
 import { cedar, parsedPolicy } from "../model/cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 import { scopeConditions } from "./program.ts";
@@ -45,16 +44,8 @@ export function unmetConditions(policies: readonly string[], request: CedarReque
   );
 }
 
-const texts = new WeakMap<Expr, string>();
-
 /** An expression in Cedar's syntax. */
 export function expressionText(expression: Expr): string {
-  const text = texts.get(expression) ?? write(expression);
-  texts.set(expression, text);
-  return text;
-}
-
-function write(expression: Expr): string {
   const written = cedar().policyToText(policyWith([{ kind: "when", body: expression }]));
   const [, text] =
     (written.type === "success" && /^permit\([^)]*\) when \{ ([\s\S]*) \};\s*$/.exec(written.text)) || [];
@@ -78,16 +69,7 @@ function evaluate(staticPolicies: StaticPolicySet, request: CedarRequest) {
   return { reason: new Set(reason), errors: new Set(errors.map(({ policyId }) => policyId)) };
 }
 
-/** Trees are ten times as large as their texts, so only some are cached for the next question. */
-const known = new LRUCache<string, readonly (Expr | string)[]>({ max: 1_000 });
-
 function conjunctsOf(text: string): readonly (Expr | string)[] {
-  const conjuncts = known.get(text) ?? takeApart(text);
-  known.set(text, conjuncts);
-  return conjuncts;
-}
-
-function takeApart(text: string): readonly (Expr | string)[] {
   const { principal, resource, conditions } = parsedPolicy(text);
   // Cedar's JSON output changes numbers that JSON cannot hold.
   if (hasUnsafeNumber(conditions)) return [text];

@@ -6,7 +6,7 @@
 import { isLike } from "../../base/text-forms.ts";
 import { type Binary, type Expression, isExact } from "./program.ts";
 import type { Paths, Scene, Slot } from "./scene.ts";
-import { areEqual, EntityValue, evaluationFailed, leftToCedar, RecordValue, SetValue, type Value } from "./values.ts";
+import { areEqual, EntityValue, evaluationFailed, leftToCedar, SetValue, type Value } from "./values.ts";
 
 type Evaluate = (scene: Scene) => Value;
 
@@ -61,7 +61,7 @@ function compile(expression: Expression, paths: Paths): Evaluate {
     }
     case "record": {
       const members = expression[1].map(([name, part]) => [name, within(part)] as const);
-      return (scene) => new RecordValue(new Map(members.map(([name, member]) => [name, member(scene)])));
+      return (scene) => new Map(members.map(([name, member]) => [name, member(scene)]));
     }
     case ".": {
       const [, left, name] = expression;
@@ -91,7 +91,7 @@ function compile(expression: Expression, paths: Paths): Evaluate {
     }
     case "neg": {
       const arg = within(expression[1]);
-      return (scene) => difference(0, longOf(arg(scene)));
+      return (scene) => sum(0, -longOf(arg(scene)));
     }
     case "isEmpty": {
       const arg = within(expression[1]);
@@ -146,7 +146,7 @@ const strict: Readonly<
   ">": (left, right) => longOf(left) > longOf(right),
   ">=": (left, right) => longOf(left) >= longOf(right),
   "+": (left, right) => sum(longOf(left), longOf(right)),
-  "-": (left, right) => difference(longOf(left), longOf(right)),
+  "-": (left, right) => sum(longOf(left), -longOf(right)),
   "*": (left, right) => product(longOf(left), longOf(right)),
   in: (left, right, scene) => {
     const entity = entityOf(left);
@@ -234,11 +234,6 @@ function longOf(value: Value): Long {
 function sum(left: Long, right: Long): Long {
   const plain = typeof left === "number" && typeof right === "number" ? left + right : Number.NaN;
   return Number.isSafeInteger(plain) ? plain : long(BigInt(left) + BigInt(right));
-}
-
-function difference(left: Long, right: Long): Long {
-  const plain = typeof left === "number" && typeof right === "number" ? left - right : Number.NaN;
-  return Number.isSafeInteger(plain) ? plain : long(BigInt(left) - BigInt(right));
 }
 
 function product(left: Long, right: Long): Long {

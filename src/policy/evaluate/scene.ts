@@ -2,7 +2,7 @@
 import type { CedarValueJson, EntityJson } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CedarRequest } from "./cedar-request.ts";
 import { variables } from "./program.ts";
-import { EntityValue, entityOf, evaluationFailed, leftToCedar, RecordValue, readJson, type Value } from "./values.ts";
+import { EntityValue, entityOf, evaluationFailed, leftToCedar, readJson, type Value } from "./values.ts";
 
 /** Number of a path. Variables have their positions. */
 export type Slot = number;
@@ -101,7 +101,7 @@ export class Scene {
 
   /** The member of the value; undefined if it is absent. Throws `evaluationFailed` if the value cannot have members. */
   member(value: Value, name: string): Value | undefined {
-    if (value instanceof RecordValue) return value.members.get(name);
+    if (value instanceof Map) return value.get(name);
     if (!(value instanceof EntityValue)) throw evaluationFailed;
     return converted(ownMember(this.#entity(value.key)?.attrs, name));
   }

@@ -2,8 +2,11 @@
 import type { CedarValueJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { escapes } from "../model/entities.ts";
 
-/** A Long is a number if that is safe, and otherwise a bigint, so that equal values are identical. */
-export type Value = string | boolean | number | bigint | EntityValue | SetValue | RecordValue;
+/**
+ * A Long is a number if that is safe, and otherwise a bigint, so that equal values are identical. A record is a map, in
+ * which no name is special.
+ */
+export type Value = string | boolean | number | bigint | EntityValue | SetValue | ReadonlyMap<string, Value>;
 
 /** Thrown if Cedar's evaluation would fail: the policy could not be evaluated. */
 export const evaluationFailed = new Error("the evaluation fails");
@@ -42,15 +45,6 @@ export class SetValue {
   }
 }
 
-export class RecordValue {
-  /** A map, in which no name is special. */
-  readonly members: ReadonlyMap<string, Value>;
-
-  constructor(members: ReadonlyMap<string, Value>) {
-    this.members = members;
-  }
-}
-
 export function areEqual(left: Value, right: Value): boolean {
   if (left === right) return true;
   if (left instanceof EntityValue) return right instanceof EntityValue && left.key === right.key;
@@ -61,8 +55,8 @@ export function areEqual(left: Value, right: Value): boolean {
 function canonicalText(value: Value): string {
   if (value instanceof EntityValue) return `E${JSON.stringify([value.type, value.id])}`;
   if (value instanceof SetValue) return `S{${[...new Set(value.items.map(canonicalText))].sort().join()}}`;
-  if (value instanceof RecordValue) {
-    const members = [...value.members].map(([name, member]) => `${JSON.stringify(name)}:${canonicalText(member)}`);
+  if (value instanceof Map) {
+    const members = [...value].map(([name, member]) => `${JSON.stringify(name)}:${canonicalText(member)}`);
     return `R{${members.sort().join()}}`;
   }
   return typeof value === "string" ? JSON.stringify(value) : `${value}`;
@@ -83,7 +77,7 @@ export function readJson(json: CedarValueJson): Value {
       const names = Object.keys(json);
       if (!names.some((name) => escapes.includes(name))) {
         const present = names.filter((name) => json[name as keyof typeof json] !== undefined);
-        return new RecordValue(new Map(present.map((name) => [name, readJson(json[name as keyof typeof json])])));
+        return new Map(present.map((name) => [name, readJson(json[name as keyof typeof json])]));
       }
       const { __entity: uid } = json as { readonly __entity?: unknown };
       if (names.length > 1 || uid === undefined) throw leftToCedar;

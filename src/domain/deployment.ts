@@ -48,34 +48,33 @@ export const servedOperation: Readonly<Record<PolicyAction, ProtectionOperation>
   rewrapKey: "rewrap",
 };
 
-export function operationViolations(deployment: Deployment, operation: ProtectionOperation): readonly Violation[] {
-  return deployment.supportedOperations.includes(operation) ? [] : [unsupported("operation")];
+/** Members of a request that a deployment may not support. */
+interface Named {
+  readonly operation?: PolicyAction;
+  readonly artifact_profile?: ArtifactProfile;
+  readonly preferred_artifact_profile?: ArtifactProfile;
+  readonly key_reference?: string;
 }
 
-/**
- * Violation of an unsupported profile.
- *
- * @param field name of the member that names the profile
- */
-export function profileViolations(
-  deployment: Deployment,
-  field: "artifact_profile" | "preferred_artifact_profile",
-  profile: ArtifactProfile | undefined,
+/** Violations of an operation or profile that is not supported, and of a managed key reference that is not canonical. */
+export function unsupported(
+  { supportedOperations, supportedProfiles, isKeyReferenceAlias }: Deployment,
+  named: Named,
 ): readonly Violation[] {
-  return profile === undefined || deployment.supportedProfiles.includes(profile) ? [] : [unsupported(field)];
-}
-
-/** Violation of a managed key reference that is not canonical. */
-export function keyReferenceViolations(deployment: Deployment, reference: string | undefined): readonly Violation[] {
-  if (reference === undefined || !deployment.isKeyReferenceAlias(reference)) return [];
+  const { operation, key_reference } = named;
+  const isOperation = operation === undefined || supportedOperations.includes(servedOperation[operation]);
+  const profiles = (["artifact_profile", "preferred_artifact_profile"] as const).filter((field) => {
+    const { [field]: profile } = named;
+    return profile !== undefined && !supportedProfiles.includes(profile);
+  });
+  const violations = [...(isOperation ? [] : ["operation"]), ...profiles].map((field) => {
+    return { field, rule: "deployment.supported", message: "is not supported by this deployment" };
+  });
+  if (key_reference === undefined || !isKeyReferenceAlias(key_reference)) return violations;
   const message =
     "must be canonical: scheme and authority in lowercase, and no user, port, trailing dot, query, fragment, " +
     "percent sign, empty or dot segment";
-  return [{ field: "key_reference", rule: "key_reference.canonical", message }];
-}
-
-function unsupported(field: string): Violation {
-  return { field, rule: "deployment.supported", message: "is not supported by this deployment" };
+  return [...violations, { field: "key_reference", rule: "key_reference.canonical", message }];
 }
 
 /** Throws `invalid_request` if there are violations. */

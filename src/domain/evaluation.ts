@@ -8,14 +8,7 @@ import { canonicalText } from "../ledger/record/canonical.ts";
 import { policyActions } from "../policy/model/schema.ts";
 import { type BulkCall, type BulkLedger, handleAll, type StopRule } from "./bulk.ts";
 import { type Decided, type DecisionDependencies, decide, scopedRoute } from "./decision.ts";
-import {
-  type Deployment,
-  keyReferenceViolations,
-  operationViolations,
-  profileViolations,
-  type RecordingLedger,
-  servedOperation,
-} from "./deployment.ts";
+import { type RecordingLedger, unsupported } from "./deployment.ts";
 import { evaluationRequest, type Question } from "./evaluation-request.ts";
 import type { CallIdentity } from "./record.ts";
 import type { EvaluationRequest } from "./requests.ts";
@@ -68,7 +61,7 @@ export function createEvaluations(dependencies: EvaluationDependencies) {
       for (const [i, { question, at }] of questions.entries()) {
         if (i > 0 && i % readAtOnce === 0) await pause();
         const read = evaluationRequest(question, caller, actionOf);
-        const wrong = "operation" in read ? unsupported(deployment, read) : read;
+        const wrong = "operation" in read ? unsupported(deployment, read).map(asAsked) : read;
         violations.push(...wrong.map((violation) => ({ ...violation, field: at(violation.field) })));
         if ("operation" in read) requests.push(read);
         if (violations.length >= maxViolations) break;
@@ -121,27 +114,17 @@ export function createEvaluations(dependencies: EvaluationDependencies) {
     actionNames(): readonly string[] {
       const isSupported = (name: string) => {
         const operation = actionOf(name);
-        return operation !== undefined && operationViolations(deployment, servedOperation[operation]).length === 0;
+        return operation !== undefined && unsupported(deployment, { operation }).length === 0;
       };
       return [...policyActions, ...engine.actionNames].filter(isSupported);
     },
   };
 }
 
-/** Violations for what the deployment does not support. */
-function unsupported(deployment: Deployment, request: EvaluationRequest): readonly Violation[] {
-  const { operation, artifact_profile, key_reference } = request;
-  const ofResource = [
-    ...profileViolations(deployment, "artifact_profile", artifact_profile),
-    ...keyReferenceViolations(deployment, key_reference),
-  ];
-  return [
-    ...operationViolations(deployment, servedOperation[operation]).map((violation) => ({
-      ...violation,
-      field: "action.name",
-    })),
-    ...ofResource.map((violation) => ({ ...violation, field: `resource.properties.${violation.field}` })),
-  ];
+/** The violation under the member of the question that the request's comes from. */
+function asAsked(violation: Violation): Violation {
+  const { field } = violation;
+  return { ...violation, field: field === "operation" ? "action.name" : `resource.properties.${field}` };
 }
 
 // Questions of a search (AuthZEN Authorization API 1.0, Search APIs). Policies do not list the principals that they

@@ -4,7 +4,7 @@ import { isZeroTime, parseTimestamp } from "../base/text-forms.ts";
 import { eventOutcome } from "../base/vocabulary.ts";
 import { cidWarnings, citationWarnings, digestWarnings, plaintextTransport, warnings } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
-import { type DomainDependencies, profileViolations, refuseViolations } from "./deployment.ts";
+import { type DomainDependencies, refuseViolations, unsupported } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import { appendOnce, type CallIdentity } from "./record.ts";
 import { type EvidenceRequest, summarize } from "./requests.ts";
@@ -35,10 +35,7 @@ export type EvidenceAnswer = Awaited<ReturnType<typeof recordEvidence>>;
 export async function recordEvidence(dependencies: DomainDependencies, call: CallIdentity, sent: EvidenceRequest) {
   const { deployment, live, clock, observeEvidence } = dependencies;
   const occurredMs = sent.occurred_at === undefined ? undefined : parseTimestamp(sent.occurred_at);
-  refuseViolations([
-    ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
-    ...occurredAtViolations(sent.occurred_at),
-  ]);
+  refuseViolations([...unsupported(deployment, sent), ...occurredAtViolations(sent.occurred_at)]);
   const request = withoutZeroTime(sent, occurredMs);
   const isInFuture = occurredMs !== undefined && occurredMs - clock.now() > futureToleranceMs;
   const citation = await cite(dependencies, call.caller, { ...request, operation: request.event_type }, call.span);

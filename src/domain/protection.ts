@@ -1,13 +1,7 @@
 /** Answers of `protection-plan`, `policy-resolve` and `key-access-plan`. */
 import { decisionMembers, decisionWarnings, plaintextTransport } from "./answer.ts";
 import { type DecisionDependencies, decide } from "./decision.ts";
-import {
-  keyReferenceViolations,
-  operationViolations,
-  profileViolations,
-  refuseViolations,
-  servedOperation,
-} from "./deployment.ts";
+import { refuseViolations, unsupported } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
 import { type KeyAccessRequest, type PolicyResolveRequest, type ProtectionPlanRequest, summarize } from "./requests.ts";
@@ -26,17 +20,13 @@ export async function planProtection(
   request: ProtectionPlanRequest,
 ) {
   const { deployment, live } = dependencies;
-  const { operation, preferred_artifact_profile: preferred } = request;
-  refuseViolations([
-    ...operationViolations(deployment, operation),
-    ...profileViolations(deployment, "preferred_artifact_profile", preferred),
-  ]);
+  refuseViolations(unsupported(deployment, request));
   const decided = await decide(dependencies, call, { route: "protection-plan", request });
   const { allow, guidance } = decided;
   return {
     requestSummary: {
       ...policySummary(request),
-      preferredArtifactProfile: preferred ?? guidance.artifact_profile,
+      preferredArtifactProfile: request.preferred_artifact_profile ?? guidance.artifact_profile,
     },
     decision: { ...decisionMembers(decided), handlingMode: guidance.handling_mode, plaintextTransport },
     execution: {
@@ -60,8 +50,7 @@ export async function resolvePolicy(
   request: PolicyResolveRequest,
 ) {
   const { deployment, live } = dependencies;
-  const { operation } = request;
-  refuseViolations(operationViolations(deployment, operation));
+  refuseViolations(unsupported(deployment, request));
   const decided = await decide(dependencies, call, { route: "policy-resolve", request });
   const { allow, guidance, inputs } = decided;
   return {
@@ -95,12 +84,8 @@ function policySummary(request: PolicyResolveRequest) {
 /** The operation that must be supported is the one that the key operation serves. */
 export async function planKeyAccess(dependencies: DecisionDependencies, call: CallIdentity, request: KeyAccessRequest) {
   const { deployment, live } = dependencies;
-  const { operation, artifact_profile, key_reference } = request;
-  refuseViolations([
-    ...operationViolations(deployment, servedOperation[operation]),
-    ...profileViolations(deployment, "artifact_profile", artifact_profile),
-    ...keyReferenceViolations(deployment, key_reference),
-  ]);
+  const { operation, key_reference } = request;
+  refuseViolations(unsupported(deployment, request));
   const decided = await decide(dependencies, call, { route: "key-access-plan", request });
   const { guidance } = decided;
   const keyReferencePresent = key_reference !== undefined;

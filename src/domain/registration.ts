@@ -6,13 +6,7 @@ import { type HashName, hashOfDigest, isDigestOf } from "../ledger/artifacts/dig
 import { registeredNames } from "../ledger/artifacts/registrations.ts";
 import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
-import {
-  type DomainDependencies,
-  keyReferenceViolations,
-  operationViolations,
-  profileViolations,
-  refuseViolations,
-} from "./deployment.ts";
+import { type DomainDependencies, refuseViolations, unsupported } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { ArtifactHasher } from "./ports.ts";
 import { appendOnce, type CallIdentity } from "./record.ts";
@@ -42,11 +36,7 @@ export async function registerArtifact(
   signal: AbortSignal,
 ) {
   const { deployment, live, ledger, hasher } = dependencies;
-  refuseViolations([
-    ...operationViolations(deployment, sent.operation),
-    ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
-    ...keyReferenceViolations(deployment, sent.key_reference),
-  ]);
+  refuseViolations(unsupported(deployment, sent));
   const { tenantId } = call.caller;
   const derived =
     objectBase64 === undefined ? undefined : await deriveArtifact(hasher, tenantId, sent, objectBase64, signal);

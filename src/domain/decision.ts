@@ -37,7 +37,6 @@ export interface Decided {
   readonly reasons: readonly string[];
   /** Members of the request that policy read. */
   readonly inputs: readonly string[];
-  /** For the caller: on a denial without key transport, and with `deny` as the only evidence. */
   readonly guidance: Guidance;
   readonly obligations: readonly Obligation[];
   /** Obligations that prevented an allow: the request does not say that it understands them. */
@@ -69,7 +68,7 @@ export async function decide(
   const known = isNeeded && engine.readsRegistered(question) ? lookedUp : undefined;
   const query = known?.registered === undefined ? question : { ...question, registered: known.registered };
   const decision = decideTraced(engine, query, call.span);
-  const guidance = guidanceGiven(decision);
+  const { guidance } = decision;
   const decisionId = newRecordId(clock, random);
   const reliedOn = known && reliedOnMembers(known.reliedOn);
   const outcome = decisionOutcome(decision, call.caller, reliedOn, deployment.showReasons ? undefined : true);
@@ -90,7 +89,7 @@ export async function decide(
     guidance,
     obligations: decision.obligations,
     unmet: decision.unmet ?? [],
-    requiredScopes: scopesOf(deployment.scopes.required(scopedRoute(asked)), guidance),
+    requiredScopes: union(deployment.scopes.required(scopedRoute(asked)), guidance.required_scopes),
     receipt,
   };
 }
@@ -116,17 +115,6 @@ function decideTraced(engine: PolicyEngine, query: PolicyQuery, parent: Span | u
   }
 }
 
-function scopesOf(ofRoute: readonly string[], { required_scopes: ofPolicy }: Guidance): readonly string[] {
-  return ofPolicy.length === 0 ? ofRoute : union(ofRoute, ofPolicy);
-}
-
-/** Guidance for the caller: on a denial without key transport, and with `deny` as the only evidence. */
-function guidanceGiven({ allow, guidance }: PolicyDecision): Guidance {
-  if (allow) return guidance;
-  const { key_transport: _, ...others } = guidance;
-  return { ...others, evidence_expected: ["deny"] };
-}
-
 /**
  * The recorded outcome, its members in the order of canonical JSON. It includes the caller's attributes and scopes
  * because policies read them: the decision could not be evaluated again without them. `withheld` is true if the answer
@@ -143,7 +131,7 @@ export function decisionOutcome(
     allow: decision.allow,
     caller_attributes: attributes,
     caller_scopes: scopes,
-    guidance: guidanceGiven(decision),
+    guidance: decision.guidance,
     obligations: decision.obligations.length === 0 ? undefined : decision.obligations,
     policy_revision: decision.policyRevision,
     reasons: decision.reasons,

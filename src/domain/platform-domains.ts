@@ -95,24 +95,18 @@ function statusOf(
   ledger: DomainStatus,
   auth: AuthConfiguration,
 ): PlatformStatus["status"] {
-  const decisions = both(policy, ledger);
+  const failing = [policy, ledger].find(({ configured }) => !configured);
   return {
     discovery: { configured: true, reason: "Discovery answers from the running configuration." },
     identity: identity(live.authMode, auth),
     policy,
-    protection: decisions ?? { configured: true, reason: "Protection is decided by policy and recorded." },
-    key_access: decisions ?? keyAccess(live.managedKeyPatterns),
+    protection: failing ?? { configured: true, reason: "Protection is decided by policy and recorded." },
+    key_access: failing ?? keyAccess(live.managedKeyPatterns),
     artifact_registry: ledger.configured
       ? { configured: true, reason: "Registrations of artifact metadata are recorded on the ledger." }
       : ledger,
     evidence_ledger: ledger,
   };
-}
-
-/** The first of the two that is not configured. */
-function both(first: DomainStatus, second: DomainStatus): DomainStatus | undefined {
-  if (!first.configured) return first;
-  return second.configured ? undefined : second;
 }
 
 function identity(mode: AuthMode, auth: AuthConfiguration): DomainStatus {

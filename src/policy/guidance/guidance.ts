@@ -44,7 +44,7 @@ export function guidanceOfAllow(
   };
 }
 
-/** Guidance of a denial: the defaults, the event for a denial, and what the deciding policies add. */
+/** Guidance of a denial: the defaults, no key transport, the event for a denial, and what the deciding policies add. */
 export function guidanceOfDeny(query: PolicyQuery, given: PolicyGuidance, defaults: GuidanceDefaults): Guidance {
   const { required_actions, required_scopes, warning } = given.lists;
   const added = { scalars: {}, lists: defined({ required_actions, required_scopes, warning }) };

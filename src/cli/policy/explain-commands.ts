@@ -6,7 +6,6 @@ import { nonePermits } from "../../base/vocabulary.ts";
 import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../../domain/replay.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
-import { parseLeaf } from "../../ledger/record/leaf.ts";
 import { everyFound } from "../../ledger/search/search-query.ts";
 import type { CompiledEngine, EngineOptions } from "../../policy/engine/engine.ts";
 import { type Context, command } from "../frame/command.ts";
@@ -185,33 +184,21 @@ function lineOf({ recordId, recordedAt }: FoundRecord): string {
 
 // The revision in force, as far as a store shows it.
 
-/** The newest decision of a tenant: its revision was in force then, and may still be. */
-interface NewestDecision {
-  readonly policyRevision: string;
-  /** RFC 3339. */
-  readonly recordedAt: string;
-}
+/** The newest decision of a tenant, erased or not: its revision was in force then, and may still be. */
+type NewestDecision = Required<Pick<FoundRecord, "policyRevision" | "recordedAt">>;
 
-/**
- * Leaves that are read at once, from the end of the log, and their maximum in total: older ones are not significant.
- */
-const blockLeaves = 256;
-const maxLeaves = 16_384;
+/** Most records that are looked at, from the end of the log: older ones are not significant. */
+const maxLooked = 16_384;
 
-/** The tenant's newest decision; undefined if it has none, or none among its last `maxLeaves` records. */
+/** The tenant's newest decision; undefined if it has none, or none among its last `maxLooked` records. */
 async function newestDecision(
-  archive: Pick<StoreArchive, "logs" | "entries">,
+  archive: Pick<StoreArchive, "search">,
   tenantId: TenantId,
 ): Promise<NewestDecision | undefined> {
-  const head = (await archive.logs()).find((log) => log.tenantId === tenantId);
-  if (head === undefined) return undefined;
-  for (let end = head.size; end > Math.max(0, head.size - maxLeaves); end -= blockLeaves) {
-    let newest: NewestDecision | undefined;
-    for await (const { leaf } of archive.entries(head, Math.max(0, end - blockLeaves), end)) {
-      const { policy_revision: policyRevision, recorded_at: recordedAt } = parseLeaf(leaf);
-      if (policyRevision !== undefined) newest = { policyRevision, recordedAt };
-    }
-    if (newest !== undefined) return newest;
+  let looked = 0;
+  for await (const { policyRevision, recordedAt } of everyFound(archive, { tenantId, terms: [], newest: true })) {
+    if (policyRevision !== undefined) return { policyRevision, recordedAt };
+    if (++looked === maxLooked) break;
   }
   return undefined;
 }

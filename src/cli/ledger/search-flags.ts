@@ -1,41 +1,15 @@
 /** Options of commands that search for records. */
+import { Option } from "commander";
 import { systemClock } from "../../base/clock.ts";
-import { parseSearch, type SearchCriteria, type SearchParameter } from "../../ledger/search/search-query.ts";
+import { searchFields } from "../../ledger/ports/search.ts";
+import {
+  parseSearch,
+  type SearchCriteria,
+  type SearchParameter,
+  searchParameters,
+} from "../../ledger/search/search-query.ts";
+import type { Values } from "../frame/command.ts";
 import { Refusal } from "../frame/terminal.ts";
-
-/** Search options, and their parameters. */
-const terms = {
-  request: "request_id",
-  decision: "decision_id",
-  artifactDigest: "artifact_digest",
-  cid: "cid",
-  resource: "resource_id",
-  attribute: "attribute",
-  label: "label",
-  onBehalfOf: "on_behalf_of",
-  subject: "subject",
-  principal: "principal",
-  decidedBy: "reason",
-  alert: "alert",
-  operation: "operation",
-  outcome: "outcome",
-} as const satisfies Record<string, SearchParameter>;
-
-const range = { from: "from", to: "to" } as const satisfies Record<string, SearchParameter>;
-
-const page = {
-  record: "record_id",
-  last: "last",
-  newest: "newest",
-  after: "after",
-  limit: "limit",
-  countBy: "count_by",
-} as const satisfies Record<string, SearchParameter>;
-
-const flags = { ...page, ...terms, ...range };
-
-export type TermCriteria = { readonly [Flag in keyof typeof terms | keyof typeof range]?: string };
-type PageCriteria = TermCriteria & { readonly [Flag in keyof typeof page]?: string | boolean };
 
 /** Options for the content of records and the time of recording. */
 export const searchFlags = {
@@ -59,9 +33,14 @@ export const searchFlags = {
   "--to <time>": "recorded before this time (RFC 3339)",
 } as const;
 
+export type TermCriteria = Values<typeof searchFlags>;
+type PageOption = "record" | "last" | "newest" | "after" | "limit" | "countBy";
+type PageCriteria = { readonly [Name in keyof TermCriteria | PageOption]?: unknown };
+
 /** Whether there are criteria besides a time. */
 export function asksForTerms(options: TermCriteria): boolean {
-  return Object.keys(terms).some((flag) => options[flag as keyof TermCriteria] !== undefined);
+  const terms: readonly string[] = searchFields.filter((field) => field !== "record_id");
+  return searchedParameters(options).some((parameter) => terms.includes(parameter));
 }
 
 /** The search, or the problems of the options. */
@@ -77,8 +56,8 @@ export function searchedParameters(options: PageCriteria): readonly string[] {
 
 /** The parameters that are given, with their texts. */
 export function givenValues(options: PageCriteria): readonly (readonly [SearchParameter, string])[] {
-  return Object.entries(flags).flatMap(([flag, parameter]) => {
-    const value = options[flag as keyof PageCriteria];
+  return searchParameters.flatMap((parameter) => {
+    const value = options[new Option(flagOf(parameter)).attributeName() as keyof PageCriteria];
     return value === undefined ? [] : [[parameter, String(value)] as const];
   });
 }
@@ -88,8 +67,13 @@ export function searchRefusal(problems: readonly string[]): Refusal {
   return new Refusal(problems, { exitCode: 2 });
 }
 
+/** Parameters whose option has another name. */
+const renamed: Readonly<Partial<Record<SearchParameter, string>>> = {
+  ...{ record_id: "record", request_id: "request", decision_id: "decision", resource_id: "resource" },
+  reason: "decided-by",
+};
+
 /** The option as written on the command line. */
 export function flagOf(parameter: SearchParameter): string {
-  const [flag = parameter] = Object.entries(flags).find(([, named]) => named === parameter) ?? [];
-  return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  return `--${renamed[parameter] ?? parameter.replaceAll("_", "-")}`;
 }

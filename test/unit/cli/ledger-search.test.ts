@@ -141,7 +141,7 @@ test("search logs itself on standard error, without the values", async () => {
       tenant_id: "alice",
       log: expect.stringMatching(/^[0-9a-f]{32}$/),
       operator: userInfo().username,
-      fields: ["newest", "label"],
+      fields: ["label", "newest"],
     },
   ]);
   expect(logged.join()).not.toContain("secret-label");

@@ -132,12 +132,7 @@ function item(href: string, title: string, text: string): Markup {
 `;
 }
 
-interface LandingOptions {
-  readonly service: string;
-  readonly version: string;
-  readonly explorer: boolean;
-  readonly isReady: () => boolean;
-}
+type LandingOptions = Pick<PublishedOptions, "service" | "version" | "explorer" | "isReady">;
 
 const styleHash = createHash("sha256").update(style).digest("base64");
 const landingPolicy =
@@ -227,23 +222,8 @@ function swaggerUi(name: string): string {
   return join(dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json")), name);
 }
 
-/** The deployment's properties that the page shows. */
-interface ExplorerOptions extends Pick<PublishedOptions, "explorerToken"> {
-  readonly service: string;
-  readonly authMode: AuthMode;
-  /** Names of the APIs beside the SDK's, each with its own page. Default: none. */
-  readonly further?: readonly FurtherDocument[];
-}
-
-/**
- * The explorer and its assets, each read on the first request for it.
- *
- * @param read returns the bytes of a file
- */
-function explorerPages(
-  options: ExplorerOptions,
-  read: (path: string | URL) => Promise<Buffer> = readFile,
-): readonly Page[] {
+/** The explorer and its assets, each read on the first request for it. */
+function explorerPages(options: PublishedOptions): readonly Page[] {
   const { explorerToken } = options;
   const page = (api?: string) => (): Content => ({
     type: "text/html; charset=utf-8",
@@ -254,7 +234,7 @@ function explorerPages(
     fixed("/explorer", page()),
     ...(options.further ?? []).map((name) => fixed(`/explorer-${name}`, page(name))),
     ...assets.map(({ name, type, file }) =>
-      fixed(`/explorer/${name}`, async () => ({ type, body: await read(file()) })),
+      fixed(`/explorer/${name}`, async () => ({ type, body: await readFile(file()) })),
     ),
     ...(explorerToken === undefined
       ? []
@@ -270,7 +250,7 @@ const hints: Readonly<Record<AuthMode, Markup>> = {
 };
 
 /** Renders the page of the SDK's API, or of the named one. Links are relative to it. */
-function explorerHtml({ service, authMode, explorerToken, further = [] }: ExplorerOptions, api?: string): string {
+function explorerHtml({ service, authMode, explorerToken, further = [] }: PublishedOptions, api?: string): string {
   const path = api === undefined ? "openapi" : `openapi-${api}`;
   const others = [["sdk", "explorer"], ...further.map((name) => [name, `explorer-${name}`])].map(
     ([label = "", href = ""]) => {

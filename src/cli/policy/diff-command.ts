@@ -1,7 +1,6 @@
 /** `policy diff`: differences between two policy directories, and what was proven about them. */
 import { InvalidArgumentError } from "commander";
 import { systemClock } from "../../base/clock.ts";
-import { parseTenantId } from "../../base/ids.ts";
 import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import { listed, plural } from "../../base/visible-text.ts";
 import type { RecordedChange, RecordedComparison } from "../../domain/replay.ts";
@@ -18,7 +17,7 @@ import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { Answered } from "../../policy/model/decision.ts";
 import type { WrittenQuestion } from "../../policy/model/query.ts";
 import { type Context, command, type Values } from "../frame/command.ts";
-import { inStore, withArchive } from "../frame/store.ts";
+import { inStore, parseNames, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
 import { type CompiledDirectory, compileDirectory, readTests } from "./directory.ts";
 import { askProver, interruptible } from "./prover-process.ts";
@@ -106,8 +105,7 @@ async function compareRecords(
   const { since, tenant } = context.options;
   if (since === undefined && tenant !== undefined) throw new Refusal("--tenant: is about --since");
   if (since === undefined) return undefined;
-  const tenantId = tenant === undefined ? undefined : parseTenantId(tenant);
-  if (tenant !== undefined && tenantId === undefined) throw new Refusal("--tenant: is not a tenant id");
+  const { tenantId } = parseNames({ tenant });
   const progress = createProgress(context.terminal);
   return inStore(() =>
     withArchive(context, async ({ archive }) => {

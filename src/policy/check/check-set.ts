@@ -209,7 +209,7 @@ function readPolicy(text: string, rules: AnnotationRules, catalogue: InputCatalo
     ...misguided.map((message) => ({ message })),
     ...foreignPrincipalIds(program).map((message) => ({ message, hint: 'write Principal::"<tenant>/<principal>"' })),
   ];
-  if (typeof id !== "string" || !idPattern.test(id) || reservedIds.includes(id)) {
+  if (typeof id !== "string" || !idPattern.test(id) || reservedIds.some((reserved) => reserved === id)) {
     const message = typeof id === "string" ? `@id(${JSON.stringify(id)}) cannot be used` : "the policy has no @id";
     const hint = `lowercase letters, digits, and . _ -; not ${reservedIds.join(", ")}`;
     return { problems: [...problems, { message, hint }] };

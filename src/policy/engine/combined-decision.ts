@@ -4,14 +4,7 @@ import type { SetResult } from "../evaluate/prepared-set.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance.ts";
 import { fillIn, maximumObligations, mergeObligations } from "../guidance/obligations.ts";
-import {
-  evaluationError,
-  guidanceConflict,
-  type Layer,
-  type Obligation,
-  obligationWithoutValue,
-  reasonOf,
-} from "../model/decision.ts";
+import { type Layer, type Obligation, ownReason, reasonOf } from "../model/decision.ts";
 import type { InputValue } from "../model/inputs.ts";
 
 /** A policy set in the role of a layer. */
@@ -97,10 +90,10 @@ function combineLayers(
       conflicts.length > 0 ? conflicts.some((name) => scalars[name] !== undefined) : own !== undefined,
     );
     const names = conflicting.map(({ reason }) => reason);
-    return { ...denial, reasons: [reasonOf("platform", guidanceConflict), ...names].sort(), failed };
+    return { ...denial, reasons: [ownReason("guidance-conflict"), ...names].sort(), failed };
   }
   if (withoutValue.length === 0) return { allow, reasons: reasons.sort(), guidance, obligations, failed };
-  const missing = reasonOf("platform", obligationWithoutValue);
+  const missing = ownReason("obligation-without-value");
   // A denial stays a denial, with all known reasons.
   if (!allow) return { allow, reasons: [...reasons, missing].sort(), guidance, obligations, failed };
   return { ...denial, reasons: [missing, ...withoutValue].sort(), failed };
@@ -134,5 +127,5 @@ interface Said extends SetResult, Pick<LayerSet, "layer"> {
 
 function reasonsOf({ layer, outcome, policies, table }: Said): readonly string[] {
   const ids = policies.map((position) => reasonOf(layer, table[position]?.id ?? ""));
-  return outcome === "error" ? [reasonOf(layer, evaluationError), ...ids] : ids;
+  return outcome === "error" ? [ownReason("evaluation-error", layer), ...ids] : ids;
 }

@@ -13,16 +13,12 @@ import { isUnderstood } from "../guidance/obligations.ts";
 import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import {
-  keyReferenceOfAnotherTenant,
-  noPolicySet,
   type Obligation,
-  obligationNotUnderstood,
+  ownReason,
   type PolicyAction,
   type PolicyDecision,
   type PolicyEngine,
   type PolicyQuery,
-  reasonOf,
-  requiredScopeMissing,
 } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import type { PolicyProblem } from "../model/problem.ts";
@@ -160,11 +156,11 @@ export class CompiledEngine implements PolicyEngine {
 
   decide(query: PolicyQuery): PolicyDecision {
     const plan = this.#planOf(query);
-    if (plan === undefined) return this.#deny(query, [reasonOf("platform", noPolicySet)], []);
+    if (plan === undefined) return this.#deny(query, [ownReason("no-policy-set")], []);
     const combined = this.#combine(plan, query);
     const status = this.#keyReferenceStatus(query);
     if (status === "another_tenant") {
-      const reason = reasonOf("platform", keyReferenceOfAnotherTenant);
+      const reason = ownReason("key-reference-of-another-tenant");
       const reasons = combined.allow ? [reason] : [...combined.reasons, reason].sort();
       return this.#deny(query, reasons, plan.inputs, combined.allow ? undefined : combined);
     }
@@ -172,13 +168,13 @@ export class CompiledEngine implements PolicyEngine {
     const required = combined.guidance.lists.required_scopes ?? [];
     if (!required.every((scope) => query.caller.scopes.includes(scope))) {
       const guidance = { scalars: {}, lists: { required_scopes: required } };
-      return this.#deny(query, [reasonOf("platform", requiredScopeMissing)], plan.inputs, { guidance });
+      return this.#deny(query, [ownReason("required-scope-missing")], plan.inputs, { guidance });
     }
     const unknown = notUnderstood(combined.obligations, query);
     if (unknown.length > 0) {
       const ids = new Set(unknown.map(({ id }) => id));
       const warning = [`the request does not say that it understands ${[...ids].join(", ")}`];
-      const reasons = [reasonOf("platform", obligationNotUnderstood)];
+      const reasons = [ownReason("obligation-not-understood")];
       const denial = this.#deny(query, reasons, plan.inputs, { guidance: { scalars: {}, lists: { warning } } });
       return { ...denial, unmet: unknown };
     }

@@ -123,23 +123,19 @@ export function reasonOf(layer: Layer, policyId: string): string {
 }
 
 /** Reasons of denials without a policy. Policies must not use these ids. */
-export const noPolicySet = "no-policy-set";
-export const evaluationError = "evaluation-error";
-export const guidanceConflict = "guidance-conflict";
-export const keyReferenceOfAnotherTenant = "key-reference-of-another-tenant";
-export const requiredScopeMissing = "required-scope-missing";
-export const obligationWithoutValue = "obligation-without-value";
-export const obligationNotUnderstood = "obligation-not-understood";
+export const reservedIds = [
+  "no-policy-set",
+  "evaluation-error",
+  "guidance-conflict",
+  "key-reference-of-another-tenant",
+  "required-scope-missing",
+  "obligation-without-value",
+  "obligation-not-understood",
+] as const;
 
-export const reservedIds: readonly string[] = [
-  noPolicySet,
-  evaluationError,
-  guidanceConflict,
-  keyReferenceOfAnotherTenant,
-  requiredScopeMissing,
-  obligationWithoutValue,
-  obligationNotUnderstood,
-];
+export function ownReason(id: (typeof reservedIds)[number], layer: Layer = "platform"): string {
+  return reasonOf(layer, id);
+}
 
 /**
  * How a second decision differs from a first. Only the most severe difference counts: it denies what was allowed,

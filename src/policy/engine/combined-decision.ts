@@ -65,21 +65,21 @@ function combineLayers(
   strictness: StrictnessOrders,
   inputOf: (input: string) => InputValue,
 ): CombinedDecision {
-  const said = layers.map(
-    (layer, index): Said => ({ ...layer, ...(results[index] as SetResult), table: layer.policies }),
-  );
+  const said = layers.map((of, index) => ({ ...(results[index] as SetResult), of }));
   const failed = said.some(({ outcome }) => outcome === "error");
   const allow = !failed && said.every(({ outcome }) => outcome === "allow");
   const deciding = allow ? said : said.filter(({ outcome }) => (failed ? outcome === "error" : outcome === "deny"));
-  const reasons = deciding.flatMap(reasonsOf);
-  if (failed) return { ...denial, reasons: reasons.sort(), failed };
-
-  const policies = deciding.flatMap(({ layer, table, policies: positions }) =>
+  const policies = deciding.flatMap(({ of: { layer, policies: all }, policies: positions }) =>
     positions.map((position): DecidingPolicy => {
-      const { id, guidance } = table[position] as CheckedPolicy;
+      const { id, guidance } = all[position] as CheckedPolicy;
       return { reason: reasonOf(layer, id), guidance };
     }),
   );
+  const reasons = policies.map(({ reason }) => reason);
+  if (failed) {
+    const errors = deciding.map(({ of: { layer } }) => ownReason("evaluation-error", layer));
+    return { ...denial, reasons: [...errors, ...reasons].sort(), failed };
+  }
   const { guidance, conflicts } = mergeGuidance(
     policies.map((policy) => policy.guidance),
     strictness,
@@ -119,13 +119,3 @@ function obligationsOf(policies: readonly DecidingPolicy[], inputOf: (input: str
 }
 
 const denial = { allow: false, guidance: { scalars: {}, lists: {} }, obligations: [] } as const;
-
-/** Result of a layer. */
-interface Said extends SetResult, Pick<LayerSet, "layer"> {
-  readonly table: readonly CheckedPolicy[];
-}
-
-function reasonsOf({ layer, outcome, policies, table }: Said): readonly string[] {
-  const ids = policies.map((position) => reasonOf(layer, table[position]?.id ?? ""));
-  return outcome === "error" ? [ownReason("evaluation-error", layer), ...ids] : ids;
-}

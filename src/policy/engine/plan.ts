@@ -42,6 +42,9 @@ export function* plansOf(
       policies.map(({ reads }) => reads),
       catalogue,
     );
+    const scope = [action, ...sets].join(" ");
+    // Which permits count depends on whether there is a subject, even if no policy reads it.
+    const readers = [onBehalfOfName, ...read].map((name) => catalogue.reader(name));
     // Checked after the policies for every query, so not part of the key.
     const afterwards = [
       ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
@@ -56,8 +59,8 @@ export function* plansOf(
       combine,
       readsRegistered: readsRegistered(read),
       inputs: [...new Set([...read, ...afterwards])].sort(),
-      // Which permits count depends on whether there is a subject, even if no policy reads it.
-      key: keyMaker([action, ...sets].join(" "), [onBehalfOfName, ...read], catalogue),
+      // JSON writes an absent input as null, which no input can be.
+      key: (query) => JSON.stringify([scope, ...readers.map((reader) => reader(query))]),
     };
   };
   const plans: (readonly [PolicyAction, Plan])[] = [];
@@ -72,17 +75,6 @@ export function* plansOf(
  * A cache of combined decisions. They are a pure function of the inputs that the sets read, so exactly those inputs are
  * the key. Each engine has its own cache, so the revision is not part of the key.
  */
-
-/** Compiles the cache key of a query: scope, then the value of every named input. Equal keys mean equal inputs. */
-function keyMaker(
-  scope: string,
-  inputNames: readonly string[],
-  catalogue: InputCatalogue,
-): (query: PolicyQuery) => string {
-  const readers = inputNames.map((name) => catalogue.reader(name));
-  // JSON writes an absent input as null, which no input can be.
-  return (query) => JSON.stringify([scope, ...readers.map((read) => read(query))]);
-}
 
 /** Longer keys are not cached: they have many labels and attributes, which seldom repeat. */
 const maxKeyLength = 4096;

@@ -7,7 +7,7 @@ import { parseDocument } from "yaml";
 import { type AttributeValues, anyAttributeValue, type Caller } from "../../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import { isObject } from "../../base/json.ts";
-import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
+import type { OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
 import {
   claimedRows,
   isRow,
@@ -46,7 +46,7 @@ export function parseQuery(question: Members): PolicyQuery {
     ...(on_behalf_of !== undefined && { onBehalfOf: parseOnBehalfOf(on_behalf_of) }),
     caller: parseCaller(tenant, principal),
     action: oneOf(policyActions, action, "action"),
-    claimed: parseClaimed(claimed),
+    claimed: parseRecord(claimedRows, claimed, "claimed"),
     ...(understoodObligations !== undefined && { understoodObligations }),
   };
 }
@@ -74,13 +74,13 @@ function valueIn(text: string): unknown {
 
 function parseCaller(tenant: unknown, value: unknown): Caller {
   const { tenant: _, ...rows } = principalRows;
-  const principal = members(value ?? {}, "principal", [...Object.keys(rows), "attributes"]);
+  const { attributes: given, ...principal } = members(value ?? {}, "principal", [...Object.keys(rows), "attributes"]);
   const { principal_id, auth_source, subject, scopes } = parseRecord(rows, principal, "principal");
   const tenantId = parseTenantId(string(tenant, "tenant"));
   const principalId = parsePrincipalId(principal_id);
   if (tenantId === undefined || principalId === undefined)
     throw new RangeError("tenant or principal_id is not a valid id");
-  const attributes = optional(principal.attributes, parseAttributes);
+  const attributes = optional(given, parseAttributes);
   const caller = { tenantId, principalId, subject, scopes, authSource: auth_source };
   return attributes === undefined ? caller : { ...caller, attributes };
 }
@@ -95,33 +95,28 @@ function parseAttributes(value: unknown): AttributeValues {
   return Object.fromEntries(values);
 }
 
-function parseClaimed(value: unknown): Claimed {
-  return parseRecord(claimedRows, members(value, "claimed", Object.keys(claimedRows)), "claimed");
-}
-
 /** Every label was there once. */
 function parseRegistered(value: unknown): Registered {
-  const given = members(value, "registered", Object.keys(registeredRows));
-  const registered = parseRecord(registeredRows, given, "registered");
+  const registered = parseRecord(registeredRows, value, "registered");
   return { ...registered, labels_ever: [...new Set([...registered.labels, ...registered.labels_ever])] };
 }
 
 /** `properties` become values with their names, as policies read them. */
 function parseOnBehalfOf(value: unknown): OnBehalfOf {
-  const given = members(value, "on_behalf_of", Object.keys(onBehalfOfRows));
-  const subject = parseRecord(onBehalfOfRows, given, "on_behalf_of");
+  const subject = parseRecord(onBehalfOfRows, value, "on_behalf_of");
   const named = Object.entries(subject.properties).map(([name, text]) => `${name}=${text}`);
   return { ...subject, property_values: [...new Set([...named, ...subject.property_values])] };
 }
 
 /** Parses the members of the rows; those that are absent get the row's usual value. */
-function parseRecord<R extends Rows>(rows: R, given: Members, what: string): RecordOf<R> {
+function parseRecord<R extends Rows>(rows: R, value: unknown, what: string): RecordOf<R> {
+  const given = members(value, what, Object.keys(rows));
   const parsed = Object.entries(rows).flatMap(([name, row]): readonly (readonly [string, unknown])[] => {
     const at = `${what}.${name}`;
-    if (!isRow(row)) return [[name, parseRecord(row, members(given[name], at, Object.keys(row)), at)]];
+    if (!isRow(row)) return [[name, parseRecord(row, given[name], at)]];
     const usual = row.usual ?? (row.optional ? undefined : empty[row.kind]);
-    const value = given[name] ?? usual ?? given[name];
-    return value === undefined && row.optional ? [] : [[name, parseValue(row, value, at)]];
+    const found = given[name] ?? usual ?? given[name];
+    return found === undefined && row.optional ? [] : [[name, parseValue(row, found, at)]];
   });
   return Object.fromEntries(parsed) as RecordOf<R>;
 }

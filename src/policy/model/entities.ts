@@ -256,15 +256,7 @@ function readExtension(fn: string, value: unknown, what: string): string {
 }
 
 // Paths at which policies read entities of the organisation. Each reference is made of inputs, and present if a file
-// has the entity; that of labels is always present, as a set:
-//
-// | as policies read it                               | is                                                  | made of                |
-// |---------------------------------------------------|-----------------------------------------------------|------------------------|
-// | `context.claimed.label_set`                       | `LabelSet`, in every label and all that those are in | `labels`               |
-// | `context.claimed.workload.application_entity` ?   | the application                                     | `workload.application` |
-// | `context.claimed.key_entity` ?                    | the key                                             | `key_reference`        |
-// | `context.registered.label_set`, `.label_set_ever`, `.application_entity` ?, `.key_entity` ? | the same of what was registered | `registered.…` |
-// | `principal.entity` ?                              | the caller, by `<tenant>/<principal>`               | the principal's id     |
+// has the entity; that of labels is always present, as a set, which is in every label and all that those are in.
 
 export interface EntityReference {
   /** Path under which policies read it. */
@@ -318,33 +310,23 @@ function kindsOf({ type, element }: ValueType): readonly LabelSummary["kind"][] 
   return type === "String" || element?.type === "String" ? ["all"] : [];
 }
 
-/** Parts of the schema that references add. Empty if there are none. */
-export interface ReferenceTypes {
-  readonly ofPrincipal: string;
-  readonly ofWorkload: string;
-  readonly ofClaimed: string;
-  readonly ofRegistered: string;
-  readonly declarations: string;
+/** Members that references add to the record at the path, in Cedar's syntax. */
+export function referenceMembers(declared: DeclaredEntities | undefined, record: string): readonly string[] {
+  // An invalid schema adds nothing; its problems are reported elsewhere.
+  if (declared === undefined || readEntitySchema(declared).schema === undefined) return [];
+  const within = entityReferences(declared).filter(({ path }) => path.slice(0, path.lastIndexOf(".")) === record);
+  return within.map(({ path, kind, type }) => {
+    const name = JSON.stringify(path.slice(record.length + 1));
+    return kind === "labels" ? `${name}: LabelSet` : `${name}?: ${type}`;
+  });
 }
 
-/** An invalid schema adds nothing; its problems are reported elsewhere. */
-export function referenceTypes(declared: DeclaredEntities | undefined): ReferenceTypes {
+/** Types of the organisation's entities, and of their sets. */
+export function referenceTypes(declared: DeclaredEntities | undefined): string {
   const { schema } = declared === undefined ? {} : readEntitySchema(declared);
-  if (declared === undefined || schema === undefined) {
-    return { ofPrincipal: "", ofWorkload: "", ofClaimed: "", ofRegistered: "", declarations: "" };
-  }
-  const { labels, application, key_reference: key, principal } = declared.references;
-  const ofKey = key === undefined ? "" : `  "key_entity"?: ${key},\n`;
-  const ofApplication = application === undefined ? "" : `  "application_entity"?: ${application},\n`;
-  const sets = (...names: readonly string[]) =>
-    labels === undefined ? "" : names.map((name) => `  "${name}": LabelSet,\n`).join("");
-  return {
-    ofPrincipal: principal === undefined ? "" : `  "${principalReference}"?: ${principal},\n`,
-    ofWorkload: application === undefined ? "" : `, "application_entity"?: ${application}`,
-    ofClaimed: `${sets("label_set")}${ofKey}`,
-    ofRegistered: `${sets("label_set", "label_set_ever")}${ofApplication}${ofKey}`,
-    declarations: `${labels === undefined ? "" : labelSetType(schema, labels)}\n${declared.schema.trimEnd()}\n`,
-  };
+  if (declared === undefined || schema === undefined) return "";
+  const { labels } = declared.references;
+  return `${labels === undefined ? "" : labelSetType(schema, labels)}\n${declared.schema.trimEnd()}\n`;
 }
 
 function labelSetType(schema: EntitySchema, label: string): string {

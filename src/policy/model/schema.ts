@@ -8,7 +8,7 @@
  */
 import { cedarVersion } from "./cedar.ts";
 import type { PolicyAction } from "./decision.ts";
-import { type ReferenceTypes, referenceTypes } from "./entities.ts";
+import { type DeclaredEntities, referenceMembers, referenceTypes } from "./entities.ts";
 import {
   claimedRows,
   isRow,
@@ -45,7 +45,7 @@ const cedarTypes: Readonly<Record<ValueKind, string>> = {
 
 /** Text of the schema for policies of a directory with these declarations. */
 export function schemaFor(declared: DeclaredInputs): string {
-  return schemaText(attributesOf(declared), referenceTypes(declared.entities));
+  return schemaText(attributesOf(declared), declared.entities);
 }
 
 function attributesOf({ callerAttributes = {} }: DeclaredInputs): string {
@@ -56,7 +56,7 @@ function attributesOf({ callerAttributes = {} }: DeclaredInputs): string {
 }
 
 /** The schema for a directory without declarations: text of `schema.cedarschema`. */
-export const publishedSchema = schemaText("", referenceTypes(undefined));
+export const publishedSchema = schemaText("", undefined);
 
 /** Whether the text is the published schema, or that of these declarations, with any line ends. */
 export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
@@ -83,13 +83,18 @@ function memberOf(name: string, row: Row | Rows, added = ""): string {
   return `"${name}": { ${members.join(", ")}${added} }`;
 }
 
-function schemaText(attributes: string, entities: ReferenceTypes): string {
+function schemaText(attributes: string, entities: DeclaredEntities | undefined): string {
+  const added = (record: string) =>
+    referenceMembers(entities, record)
+      .map((member) => `  ${member},\n`)
+      .join("");
+  const workload = referenceMembers(entities, "context.claimed.workload").map((member) => `, ${member}`);
   return `// The inputs that policies may read. Made by the service: a policy directory may hold a copy, for editors, and the
 // copy must be unchanged. What the manifest declares is part of the schema that its policies are checked against.
 
 // The authenticated caller, from its credentials. Its id is "<tenant>/<principal>".
 entity Principal = {
-${membersOf(principalRows)}${attributes}${entities.ofPrincipal}};
+${membersOf(principalRows)}${attributes}${added("principal")}};
 
 // What is asked about. It has one id and no attributes: what is said of the resource is in the context.
 entity Resource enum ["claimed"];
@@ -99,12 +104,12 @@ entity Attributes tags String;
 
 // What the request says of itself. None of it is authenticated.
 type Claimed = {
-${membersOf(claimedRows, { workload: entities.ofWorkload })}${entities.ofClaimed}};
+${membersOf(claimedRows, { workload: workload.join("") })}${added("context.claimed")}};
 
 // What this tenant's ledger has of the artifact that the request names, from when it was registered. Absent if nothing
 // is known of it: test "context has registered".
 type Registered = {
-${membersOf(registeredRows)}${entities.ofRegistered}};
+${membersOf(registeredRows)}${added("context.registered")}};
 
 // The subject of the question, as the enforcement point that asks says. Absent if the caller asks for itself: test
 // "context has on_behalf_of". If it is present, only permits that read it count.
@@ -126,5 +131,5 @@ action wrap, unwrap, rewrapKey in [keyOperation] appliesTo {
   resource: Resource,
   context: { "claimed": Claimed, "registered"?: Registered, "on_behalf_of"?: OnBehalfOf },
 };
-${entities.declarations}`;
+${referenceTypes(entities)}`;
 }

@@ -1,6 +1,5 @@
 /** Checks all entities of a directory together, and serializes them for `entity-table.ts`. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import { hasRepeatedMember, isObject, parseJson } from "../../base/json.ts";
 import { cedar } from "../model/cedar.ts";
 import {
@@ -19,6 +18,7 @@ import {
   WrongValue,
 } from "../model/entities.ts";
 import type { PolicyProblem } from "../model/problem.ts";
+import { isPrincipalId } from "./reads.ts";
 
 const maximumEntities = 250_000;
 /** Most direct and indirect ancestors of an entity: each is part of every request that refers to it. */
@@ -127,13 +127,6 @@ function* missingProblems(entities: readonly Entity[], set: EntitySet): Generato
     const message = `${describeUid([entity.type, entity.id])} refers to ${describeUid(missing)}, which no file has`;
     yield { entity, message };
   }
-}
-
-function isPrincipalId(id: string): boolean {
-  const slash = id.indexOf("/");
-  return (
-    slash > 0 && parseTenantId(id.slice(0, slash)) !== undefined && parsePrincipalId(id.slice(slash + 1)) !== undefined
-  );
 }
 
 /** The first cycle, or the first entity with too many ancestors. Visits each entity once. */

@@ -3,7 +3,7 @@
  * the decision cache is exact only if no deciding input is omitted.
  */
 import type { TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import { parseTenantId } from "../../base/ids.ts";
+import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import type { EntityUse } from "../evaluate/entity-request.ts";
 import { type Expression, isPath, operandsOf, type Program } from "../evaluate/program.ts";
 import type { PolicyAction } from "../model/decision.ts";
@@ -143,9 +143,12 @@ export function entityIds(ofType: string, expressions: readonly Expression[]): R
   return new Set(expressions.flatMap(uidsIn).flatMap(({ type, id }) => (type === ofType ? [id] : [])));
 }
 
-function isPrincipalId(id: string): boolean {
+/** Whether a principal can have the id: `tenant/principal`. */
+export function isPrincipalId(id: string): boolean {
   const slash = id.indexOf("/");
-  return slash > 0 && slash < id.length - 1 && parseTenantId(id.slice(0, slash)) !== undefined;
+  return (
+    slash > 0 && parseTenantId(id.slice(0, slash)) !== undefined && parsePrincipalId(id.slice(slash + 1)) !== undefined
+  );
 }
 
 // A policy's use of the organisation's entities. An overestimate: every value that a policy has

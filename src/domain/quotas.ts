@@ -169,7 +169,7 @@ export class Quotas {
     const nowMs = this.#options.clock.now();
     for (const [key, account] of this.#accounts) {
       account.refresh(nowMs);
-      if (!account.isIdle(nowMs, idleMs)) continue;
+      if (!account.isIdle(nowMs)) continue;
       this.#accounts.delete(key);
       void account.giveBack();
     }
@@ -199,13 +199,10 @@ function refused(parts: readonly Part[], account: QuotaAccount, nowMs: number): 
 
 // One quota of one tenant in one thread.
 
-interface QuotaAccountOptions {
+interface QuotaAccountOptions extends Pick<QuotasOptions, "counters" | "clock" | "onEvent"> {
   readonly tenantId: TenantId;
   readonly name: QuotaName;
   readonly quota: Quota;
-  readonly counters: PortionCounters;
-  readonly clock: Clock;
-  readonly onEvent: (quota: QuotaName, event: "leased" | "lease_failed") => void;
 }
 
 /** The largest portion, as a fraction of the limit; near its end, as a fraction of what is left. */
@@ -218,6 +215,8 @@ const unitOf: Readonly<Record<QuotaName, number>> = { requests: 1, records: 1, a
 
 class QuotaAccount {
   readonly name: QuotaName;
+  /** Whether the last request to the store failed. */
+  isFailing = false;
   readonly #options: QuotaAccountOptions;
   readonly #limit: AttemptLimit;
   readonly #unit: number;
@@ -235,7 +234,6 @@ class QuotaAccount {
   /** Total that calls wait for. */
   #awaited = 0;
   #leasing: Promise<void> | undefined;
-  #isFailing = false;
   /** Whether the account was given back; only calls in progress still use it. */
   #isGivenBack = false;
 
@@ -260,11 +258,6 @@ class QuotaAccount {
   /** Total of one period. */
   get largest(): number {
     return this.#limit.maximum * this.#unit;
-  }
-
-  /** Whether the last request to the store failed. */
-  get isFailing(): boolean {
-    return this.#isFailing;
   }
 
   /** Discards the grants of a period that ended, or whose end is implausible because the clock went back. */
@@ -331,11 +324,11 @@ class QuotaAccount {
     this.#usedAtMs = nowMs;
     const wanted = this.#wantedUnits();
     const { granted, left, waitMs } = await counters.takePortion(this.#limit, wanted).catch((error: unknown) => {
-      this.#isFailing = true;
+      this.isFailing = true;
       onEvent(this.name, "lease_failed");
       throw error;
     });
-    this.#isFailing = false;
+    this.isFailing = false;
     onEvent(this.name, "leased");
     const answeredAtMs = clock.now();
     this.refresh(answeredAtMs);
@@ -353,7 +346,7 @@ class QuotaAccount {
     return Math.min(maximum, Math.max(1, portion, needed));
   }
 
-  isIdle(nowMs: number, idleMs: number): boolean {
+  isIdle(nowMs: number): boolean {
     return this.#leasing === undefined && nowMs - this.#usedAtMs >= idleMs;
   }
 

@@ -23,39 +23,30 @@ type OfRoute = Pick<Claimed, "artifact_profile" | "content_size_bytes" | "key_re
 /** Names of an artifact that may have been registered. The digest is `algorithm:value`. */
 type AboutArtifact = { readonly artifact_digest?: string; readonly artifact_cid?: string };
 
-/** Request of `policy-resolve`. `content_digest` is `algorithm:value`; sizes are bytes, 0 to 2^53-1. */
-export type PolicyResolveRequest = Described &
-  AboutArtifact &
-  Pick<OfRoute, "content_size_bytes"> & {
-    readonly operation: ProtectionOperation;
-    readonly content_digest?: string;
-    readonly understood_obligations?: readonly string[];
-  };
+/** What every question of policy says. `content_digest` is `algorithm:value`. */
+type Asked = Described &
+  AboutArtifact & { readonly content_digest?: string; readonly understood_obligations?: readonly string[] };
+
+/** Request of `policy-resolve`. Sizes are bytes, 0 to 2^53-1. */
+export type PolicyResolveRequest = Asked &
+  Pick<OfRoute, "content_size_bytes"> & { readonly operation: ProtectionOperation };
 
 export type ProtectionPlanRequest = PolicyResolveRequest & {
   readonly preferred_artifact_profile?: ArtifactProfile;
 };
 
-export type KeyAccessRequest = Described &
-  AboutArtifact &
-  Pick<OfRoute, "artifact_profile" | "key_reference"> & {
-    readonly operation: KeyAccessOperation;
-    readonly content_digest?: string;
-    readonly understood_obligations?: readonly string[];
-  };
+export type KeyAccessRequest = Asked &
+  Pick<OfRoute, "artifact_profile" | "key_reference"> & { readonly operation: KeyAccessOperation };
 
 /**
  * One AuthZEN question, from any of the AuthZEN routes. `on_behalf_of` is absent if the caller asks about itself;
  * `requested_action` is absent if the action was requested by its standard name.
  */
-export type EvaluationRequest = Described &
-  AboutArtifact &
+export type EvaluationRequest = Asked &
   OfRoute & {
     readonly operation: PolicyAction;
     readonly requested_action?: string;
     readonly on_behalf_of?: OnBehalfOf;
-    readonly content_digest?: string;
-    readonly understood_obligations?: readonly string[];
   };
 
 /** Request of `artifact-register`, without the bytes of the artifact. */

@@ -13,7 +13,6 @@ import { isUnderstood } from "../guidance/obligations.ts";
 import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import {
-  type Obligation,
   ownReason,
   type PolicyAction,
   type PolicyDecision,
@@ -91,10 +90,7 @@ function layersWith(
 }
 
 /** A policy of a compiled bundle, for tests and explanations. */
-export type CompiledPolicy = Pick<
-  CheckedPolicy,
-  "id" | "file" | "line" | "text" | "effect" | "description" | "reads" | "countsOnBehalfOf"
-> & { readonly set: string };
+export type CompiledPolicy = CheckedPolicy & { readonly set: string };
 
 interface EngineParts {
   readonly bundle: PolicyBundle;
@@ -170,7 +166,8 @@ export class CompiledEngine implements PolicyEngine {
       const guidance = { scalars: {}, lists: { required_scopes: required } };
       return this.#deny(query, [ownReason("required-scope-missing")], plan.inputs, { guidance });
     }
-    const unknown = notUnderstood(combined.obligations, query);
+    const { understoodObligations = [] } = query;
+    const unknown = combined.obligations.filter((each) => !isUnderstood(each, understoodObligations));
     if (unknown.length > 0) {
       const ids = new Set(unknown.map(({ id }) => id));
       const warning = [`the request does not say that it understands ${[...ids].join(", ")}`];
@@ -254,11 +251,3 @@ export class CompiledEngine implements PolicyEngine {
 }
 
 const nothing = { guidance: { scalars: {}, lists: {} } };
-
-/** The obligations that the caller does not claim to understand. */
-function notUnderstood(
-  obligations: readonly Obligation[],
-  { understoodObligations = [] }: PolicyQuery,
-): readonly Obligation[] {
-  return obligations.filter((obligation) => !isUnderstood(obligation, understoodObligations));
-}

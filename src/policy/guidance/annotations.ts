@@ -22,7 +22,7 @@ import type { Claimed } from "../model/decision.ts";
 import { claimedRows } from "../model/input-table.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import { canonicalKeyTransport } from "./key-references.ts";
-import { type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
+import { namePattern, type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
 
 export const scalarNames = [
   "handling_mode",
@@ -95,7 +95,7 @@ function refuse(rule: string): never {
 }
 
 const word: Parse<string> = (text) =>
-  /^[a-z][a-z0-9_]{0,63}$/.test(text) ? text : refuse("be one word of lowercase letters, digits and underscores");
+  namePattern.test(text) ? text : refuse("be one word of lowercase letters, digits and underscores");
 
 const profile: Parse<string> = (text, { supportedProfiles }) =>
   supportedProfiles.some((supported) => supported === text)

@@ -1,6 +1,6 @@
 /** Derives the guidance of an answer from merged annotations, defaults and the key reference. */
 import { defined } from "../../base/json.ts";
-import type { ArtifactProfile, TdfKeyName } from "../../base/vocabulary.ts";
+import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { Guidance, PolicyAction, PolicyQuery } from "../model/decision.ts";
 import {
   type ListName,
@@ -65,7 +65,7 @@ function keyTransport(
   const referenced = claimed.key_reference !== undefined;
   const choice = annotated !== undefined ? parseKeyTransport(annotated) : referenced ? status : profileDefault;
   if (choice === undefined || typeof choice === "string") return undefined;
-  const { exchangeAlgorithm, publicKeyDistribution } = choice;
+  const { exchangeAlgorithm, publicKeyDistribution, tdfKey } = choice;
   return {
     ...(exchangeAlgorithm !== undefined && { exchange_algorithm: exchangeAlgorithm }),
     key_material_origin: choice.origin,
@@ -73,12 +73,10 @@ function keyTransport(
     ...(publicKeyDistribution !== undefined && { public_key_distribution: publicKeyDistribution }),
     raw_key_delivery_forbidden: true,
     stable_key_reference_preferred: referenced && choice.mode !== "local_provided",
-    ...(choice.tdfKey !== undefined && { tdf_key: tdfKeyMembers(choice.tdfKey) }),
+    ...(tdfKey !== undefined && {
+      tdf_key: { algorithm: tdfKey.algorithm, attribute_fqns: tdfKey.attributeFqns, kid: tdfKey.kid, url: tdfKey.url },
+    }),
   };
-}
-
-function tdfKeyMembers({ algorithm, attributeFqns, kid, url }: TdfKeyName) {
-  return { algorithm, attribute_fqns: attributeFqns, kid, url };
 }
 
 /** Members that policies give and tests name, each with its annotation's name, but `warnings`. */

@@ -36,7 +36,8 @@ export const obligationNames: readonly string[] = Array.from({ length: maximumPe
 );
 
 const idPattern = /^[a-z][a-z0-9_.-]{0,127}$/;
-const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
+/** Names of parameters and of declared attributes, and words of guidance. */
+export const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
 const textPattern = /^[^\p{Cc}\p{Cs}]{0,1024}$/u;
 /** One member, up to the next `;` outside quotes. */
 const memberPattern = /(?:'[^']*'|"[^"]*"|[^;'"])*/y;

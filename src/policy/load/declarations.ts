@@ -10,12 +10,12 @@
  */
 import type { Node } from "yaml";
 import { type AttributeDeclaration, type AttributeDeclarations, attributeTypes } from "../../base/caller.ts";
+import { namePattern } from "../guidance/obligations.ts";
 import { type DeclaredEntities, referenceKinds } from "../model/entities.ts";
 import { principalMembers } from "../model/inputs.ts";
 import { type ManifestNode, type ManifestReader, textOf, textsOf, wordOf } from "./manifest-reader.ts";
 
 const maximumAttributes = 32;
-const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
 /** Most members of the path to a claim, and most characters of each. */
 const maximumDepth = 8;
 const maximumClaimName = 256;

@@ -35,7 +35,7 @@ import {
 } from "../guidance/annotations.ts";
 import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance.ts";
 import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-references.ts";
-import { scalarInput } from "../guidance/obligations.ts";
+import { namePattern, scalarInput } from "../guidance/obligations.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import { principalReference } from "../model/entities.ts";
 import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
@@ -155,15 +155,11 @@ function readStrictness(reader: ManifestReader, node: ManifestNode): StrictnessO
     const value = members.get(name);
     if (value === undefined) continue;
     const items = textsOf(value) ?? [];
-    if (items.length < 2 || new Set(items).size < items.length || !items.every(isWord)) {
+    if (items.length < 2 || new Set(items).size < items.length || !items.every((item) => namePattern.test(item))) {
       reader.problem(value, `strictness.${name} must list at least two different words, the strictest last`);
     } else orders[name] = items;
   }
   return orders;
-}
-
-function isWord(item: string): boolean {
-  return /^[a-z][a-z0-9_]{0,63}$/.test(item);
 }
 
 type Guidance = { -readonly [Name in keyof GuidanceDefaults]: GuidanceDefaults[Name] };

@@ -1,17 +1,8 @@
 /**
  * Converts a question of an enforcement point (AuthZEN Authorization API 1.0, §5) to the request that is evaluated and
  * recorded. Pure. Fixed rules convert free JSON members to policy inputs; a member without a rule stays a claim:
- *
- * | asked                                   | becomes                                                     |
- * |-----------------------------------------|-------------------------------------------------------------|
- * | `subject` that is the caller: type `principal`, and its own principal id | nothing: the caller asks about itself |
- * | any other `subject`                     | `on_behalf_of`                                              |
- * | `action.name`                           | the operation, by its own name or by one that policies map  |
- * | `action.properties.x`                   | attribute `action.x`; the name itself, if it is mapped, `action.name` |
- * | `resource.type`, `.id`                  | kind, id                                                    |
- * | `resource.properties`: `labels`, `mime_type`, `artifact_digest`, `artifact_cid`, `artifact_profile`, `key_reference`, `content_digest`, `content_size_bytes` | the members of these names |
- * | any other member of `resource.properties` | the attribute of its name                                 |
- * | `context`: `workload`, `purpose`, `understood_obligations` | the members of these names; the rest is ignored |
+ * docs/authzen.md lists them. A subject of type `principal` with the caller's own principal id is the caller, which
+ * asks about itself.
  *
  * An attribute is a text: a number, a boolean, a list or an object becomes its JSON. Null is absent.
  */

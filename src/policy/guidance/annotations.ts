@@ -1,20 +1,6 @@
 /**
  * Annotations of policies: the id, which is required, a description, and the guidance that the policy gives when it
- * decides.
- *
- * | annotation                                                        | on             | value                          |
- * |-------------------------------------------------------------------|----------------|--------------------------------|
- * | `@id`                                                             | both, required | unique in its set              |
- * | `@description`                                                    | both           | text, for people               |
- * | `@handling_mode`, `@enforcement_mode`, `@local_enforcement_library`, `@key_strategy`, `@authorization_strategy` | permit | one word |
- * | `@artifact_profile`                                               | permit         | a profile of the deployment    |
- * | `@key_transport`                                                  | permit         | see `key-references.ts`        |
- * | `@send_only`, `@bind_policy_to`, `@evidence_expected`             | permit         | comma-separated list           |
- * | `@required_scopes`                                                | permit         | comma-separated list of scopes |
- * | `@required_actions`                                               | both           | comma-separated list of words  |
- * | `@warning`                                                        | both           | one sentence                   |
- * | `@obligation`, `@obligation_2` … `@obligation_8`                  | both           | see `obligations.ts`           |
- * | `@alert`                                                          | both           | comma-separated list of names  |
+ * decides. docs/reference/policies.md lists them.
  */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";

@@ -1,12 +1,7 @@
 /**
- * A manifest's declaration of callers' attributes:
- *
- *     caller_attributes:
- *       clearance: { type: whole_number, claim: clearance, required: true }
- *       roles: { type: set_of_text, claim: realm_access.roles }       # nested members, joined by dots
- *       ward: { type: text, claim: ["https://hospital.example/ward"] } # a name that itself has dots
- *
- * Without `claim` it is the attribute's own name; without `required` it is false.
+ * A manifest's declarations of callers' attributes and of the organisation's entities, as
+ * docs/how-to/use-caller-attributes.md and docs/how-to/use-entities.md show them. The path of a claim is a text with
+ * dots, or a list if a name itself has dots. Defaults are the attribute's own name, and `required: false`.
  */
 import type { Node } from "yaml";
 import { type AttributeDeclaration, type AttributeDeclarations, attributeTypes } from "../../base/caller.ts";
@@ -67,18 +62,6 @@ function claimPath(node: ManifestNode): readonly string[] | undefined {
   const isPath = names.length > 0 && names.length <= maximumDepth;
   return isPath && names.every((name) => name.length > 0 && name.length <= maximumClaimName) ? names : undefined;
 }
-
-/*
- * A manifest's declaration of the organisation's entities:
- *
- *     entities:
- *       schema: org.cedarschema       # the operator's own entity types, in one namespace
- *       files: [labels.json]          # entities in Cedar's JSON format
- *       labels: Org::Label            # optional, each: the type of the entities that labels, the workload's application,
- *       application: Org::Application #   key references and principals refer to
- *       key_reference: Org::Key
- *       principal: Org::Person
- */
 
 /** Names of the files, and the types that requests refer to. */
 export type EntitiesMember = Pick<DeclaredEntities, "schemaFile" | "references"> & {

@@ -1,11 +1,6 @@
 /**
- * Reads a policy directory:
- *
- *     manifest.yaml           see manifest.ts
- *     schema.cedarschema      optional copy of the schema, for editors; must be unchanged
- *     <set>/*.cedar           one folder per set that the manifest names
- *     *.cedarschema, *.json   entities and their schema, if the manifest names them
- *     tests/*.yaml            expected decisions, see policy-test-file.ts
+ * Reads a policy directory: the manifest, the sets and entities that it names, a copy of the schema, and expected
+ * decisions (docs/reference/policies.md).
  *
  * Every other entry is checked: see `judgeUnread`. Only names that the directory lists are opened, tenant ids are never
  * used as names, and a link out of the directory is refused (orchestrators mount files with links within it).

@@ -1,26 +1,7 @@
 /**
- * The manifest of a policy directory, `manifest.yaml` (JSON is YAML too, so `manifest.json` is accepted):
- *
- *     platform: platform            # folder of the platform's set
- *     tenants:                      # folder of each tenant's set; "*" for tenants that are not named
- *       "*": default
- *       tenant-b: tenant-b
- *     guidance:                     # optional: defaults if no deciding policy sets a value
- *       artifact_profile: tdf
- *       bind_policy_to: artifact_digest, content_digest
- *       key_transport:              # for a plan without a key reference, by profile
- *         tdf: mode=authorized_key_release, origin=kms
- *     strictness:                   # optional: from weakest to strictest, so that differing values can be merged
- *       handling_mode: [local_embedded_enforcement, local_hardware_enforcement]
- *     caller_attributes:            # optional: further attributes of the caller, see declarations.ts
- *       roles: { type: set_of_text, claim: realm_access.roles }
- *     disclosable: [attributes.owner] # optional: members of `registered` that obligations may disclose to callers
- *     actions: { can_read: access }  # optional: actions by the additional names that enforcement points use
- *     entities:                     # optional: the organisation's entities, see declarations.ts
- *       schema: org.cedarschema
- *       files: [labels.json]
- *
- * Without `*`, every question of a tenant that is not named is denied.
+ * The manifest of a policy directory, `manifest.yaml` (JSON is YAML too, so `manifest.json` is accepted).
+ * docs/reference/policies.md lists its members. Without a set for `*`, every question of a tenant that is not named is
+ * denied.
  */
 import type { Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";

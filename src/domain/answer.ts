@@ -22,26 +22,16 @@ export function decisionMembers(decided: Decided) {
 
 // One proof for the records of a whole call.
 
-/** Proves that a tree of the log holds all of the records. */
-interface RangeProof {
-  readonly logOrigin: string;
-  readonly treeSize: number;
-  /** The signed checkpoint, verbatim. */
-  readonly checkpoint: string;
-  /** From `Ledger.multiProof`, in base64. */
-  readonly nodes: readonly string[];
-}
-
 export type ProvingLedger = Pick<Ledger, "multiProof">;
 
 /**
  * Proves records of one tenant in the largest of their trees. Records of earlier commits, such as those of a retry, are
  * in that tree as well: logs only grow.
  *
- * @returns undefined if there are none
+ * @returns the signed checkpoint of the tree, and the nodes of the proof in base64; undefined if there are none
  * @throws ServiceError `store_unavailable`, `internal`
  */
-export async function proveRange(ledger: ProvingLedger, receipts: readonly Receipt[]): Promise<RangeProof | undefined> {
+export async function proveRange(ledger: ProvingLedger, receipts: readonly Receipt[]) {
   const [first, ...others] = receipts;
   if (first === undefined) return undefined;
   const newest = others.reduce((most, receipt) => (receipt.treeSize > most.treeSize ? receipt : most), first);

@@ -4,7 +4,6 @@
  */
 import type { Caller } from "../base/caller.ts";
 import { parseRecordId, type RecordId } from "../base/ids.ts";
-import type { JsonObject } from "../base/json.ts";
 import type { ArtifactProfile } from "../base/vocabulary.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { obligationName } from "../policy/guidance/obligations.ts";
@@ -68,7 +67,7 @@ export function tdfQuestion(
     .map((name) => name.toLowerCase())
     .filter((name) => name.startsWith(prefix) && name.length <= maxUnderstood);
   return {
-    subject: { type: ownSubjectType, id: user.principalId, properties: propertiesOf(user) },
+    subject: { type: ownSubjectType, id: user.principalId, properties: { subject: user.subject, ...user.attributes } },
     // OpenTDF's action for opening a file.
     action: { name: action === "read" ? "unwrap" : action, properties: {} },
     resource: {
@@ -81,10 +80,6 @@ export function tdfQuestion(
     },
     context: { understood_obligations: [...new Set(understood)] },
   };
-}
-
-function propertiesOf({ subject, attributes }: Caller): JsonObject {
-  return { subject, ...attributes };
 }
 
 /** OpenTDF's names of the obligations that the reader must fulfil, or would have to. */

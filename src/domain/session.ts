@@ -19,11 +19,6 @@ interface SessionClient {
   readonly attributes?: AttributeValues;
 }
 
-interface SessionClients {
-  /** Returns the client with this secret, or undefined. Time and memory do not depend on the result. */
-  verify(tenantId: TenantId, clientId: string, secret: string): Promise<SessionClient | undefined>;
-}
-
 interface SessionGrant extends SessionClient {
   /** Base64url SHA-256 of the client certificate to bind the token to; undefined for none. */
   readonly certificateThumbprint: string | undefined;
@@ -33,10 +28,6 @@ interface SessionToken {
   readonly accessToken: string;
   readonly expiresInSeconds: number;
   readonly subject: string;
-}
-
-interface SessionTokenSigner {
-  sign(grant: SessionGrant): Promise<SessionToken>;
 }
 
 /** Window of every limit, in milliseconds. */
@@ -72,9 +63,12 @@ interface SessionOrigin {
 export type Sessions = ReturnType<typeof createSessions>;
 
 interface SessionDependencies {
-  readonly clients: SessionClients;
+  readonly clients: {
+    /** Returns the client with this secret, or undefined. Time and memory do not depend on the result. */
+    verify(tenantId: TenantId, clientId: string, secret: string): Promise<SessionClient | undefined>;
+  };
   readonly counters: PortionCounters;
-  readonly signer: SessionTokenSigner;
+  readonly signer: { sign(grant: SessionGrant): Promise<SessionToken> };
   /** Bounds concurrent and waiting checks of secrets. */
   readonly slots: FairSemaphore;
   readonly clock: Clock;

@@ -157,7 +157,10 @@ async function decisionIdOf(
   const [only, ...others] = found;
   if (only === undefined) throw new Refusal("--request-id: the tenant has no decision of a request with this id");
   if (others.length === 0) return only.recordId;
-  throw new Refusal(["--request-id: several decisions have this id; name one with --decision", ...found.map(lineOf)]);
+  throw new Refusal([
+    "--request-id: several decisions have this id; name one with --decision",
+    ...found.map(({ recordId, recordedAt }) => `${recordId} of ${recordedAt}`),
+  ]);
 }
 
 /** Decisions of the request; clients choose the ids, so several requests may have the same. */
@@ -177,10 +180,6 @@ async function decisionsOf(
 
 /** Most decisions that are listed. */
 const maxNamed = 20;
-
-function lineOf({ recordId, recordedAt }: FoundRecord): string {
-  return `${recordId} of ${recordedAt}`;
-}
 
 // The revision in force, as far as a store shows it.
 

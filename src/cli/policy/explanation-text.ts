@@ -11,17 +11,14 @@ export function explanationText(explanation: Explanation): string {
     ...layers.flatMap(layerLines),
     "guidance:",
     ...Object.entries(guidance).map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),
-    ...linesUnder("obligations:", obligations.map(obligationText)),
+    ...(obligations.length === 0 ? [] : ["obligations:", ...obligations.map(obligationText)]),
     ...(alerts.length === 0 ? [] : [`alerts: ${alerts.join(", ")}`]),
   ].join("\n");
 }
 
-function linesUnder(heading: string, lines: readonly string[]): readonly string[] {
-  return lines.length === 0 ? [] : [heading, ...lines.map((line) => `  ${line}`)];
-}
-
 function obligationText({ id, parameters }: Obligation): string {
-  return [id, ...Object.entries(parameters).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)].join("; ");
+  const members = Object.entries(parameters).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+  return `  ${[id, ...members].join("; ")}`;
 }
 
 function layerLines(explained: ExplainedLayer): readonly string[] {

@@ -55,7 +55,8 @@ export function lineageOf(shown: readonly Step[], range: CompleteRange | undefin
   const facts = new PackFacts(shown, range);
   const steps = shown.map((step) => facts.withEvidence(step));
   const groups = new Groups();
-  const linked = steps.filter(({ kind, erased }) => isAboutArtifacts(kind) && erased !== true);
+  const aboutArtifacts: readonly Step["kind"][] = ["decision", "registration", "evidence"];
+  const linked = steps.filter(({ kind, erased }) => aboutArtifacts.includes(kind) && erased !== true);
   const byId = new Map(linked.map((step) => [step.record_id, step]));
   for (const step of linked) {
     const [registered] = step.relied_on ?? [];
@@ -85,10 +86,6 @@ function evidenceCounts(steps: readonly Step[]): EvidenceCounts {
   const codes = steps.flatMap(({ evidence }) => evidence ?? []);
   const counts = evidenceCodes.map((code) => [code, codes.filter((each) => each === code).length] as const);
   return { allowed: codes.length, ...Object.fromEntries(counts.filter(([, count]) => count > 0)) };
-}
-
-function isAboutArtifacts(kind: Step["kind"]): boolean {
-  return kind === "decision" || kind === "registration" || kind === "evidence";
 }
 
 /** A decision alone that is listed with an artifact anyway. */

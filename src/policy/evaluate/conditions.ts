@@ -116,7 +116,7 @@ function wordsOf(expression: Expr, to: "to" | "not to"): string | undefined {
   const [operator = "", operands] = Object.entries(expression)[0] ?? [];
   const { left, right, attr } = operands as { left?: Expr; right?: Expr; attr?: string | readonly string[] };
   if (left === undefined) return undefined;
-  if (operator === "has") return `${member(left, attr)} ${to} be present`;
+  if (operator === "has") return `${[expressionText(left), ...[attr ?? []].flat()].join(".")} ${to} be present`;
   if (right === undefined) return undefined;
   // In a literal list, the list contains the value, not the other way round.
   const { Set: items } = left as { readonly Set?: readonly Expr[] };
@@ -135,7 +135,3 @@ const verbs: Readonly<Record<string, string>> = {
   containsAny: "contain any of",
   hasTag: "have the tag",
 };
-
-function member(left: Expr, attr: string | readonly string[] = []): string {
-  return [expressionText(left), ...[attr].flat()].join(".");
-}

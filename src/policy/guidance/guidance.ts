@@ -157,14 +157,8 @@ export const guidanceDefaults: GuidanceDefaults = {
  * So the order of the policies does not matter, and repeating guidance changes nothing.
  */
 
-interface MergedGuidance {
-  readonly guidance: PolicyGuidance;
-  /** Scalars whose values differ without an order; they are left out of `guidance`. */
-  readonly conflicts: readonly ScalarName[];
-}
-
-/** Merges by the rule above. */
-export function mergeGuidance(parts: readonly PolicyGuidance[], strictness: StrictnessOrders): MergedGuidance {
+/** Merges by the rule above. Scalars that conflict are left out of the guidance. */
+export function mergeGuidance(parts: readonly PolicyGuidance[], strictness: StrictnessOrders) {
   const scalars: Partial<Record<ScalarName, string>> = {};
   const lists: Partial<Record<ListName, readonly string[]>> = {};
   const conflicts: ScalarName[] = [];

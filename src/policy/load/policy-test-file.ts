@@ -1,34 +1,7 @@
 /**
- * Expected decisions, as operators write them in `tests/*.yaml`: a list of
- *
- *     - name: a confidential record may be protected
- *       tenant: tenant-a
- *       principal:                            # optional, and so each member
- *         principal_id: writer
- *         scopes: [keys.use]
- *         attributes: { clearance: 3 }        # those that the manifest declares, the required ones always
- *       action: protect                       # protect, access, rewrap, wrap, unwrap, rewrapKey
- *       claimed:                              # workload.application and resource.kind are needed
- *         workload: { application: payroll }
- *         resource: { kind: customer-record }
- *         labels: [confidential]
- *       registered:                           # optional: what the ledger has of the artifact; resource.kind is needed
- *         resource: { kind: customer-record }
- *         labels: [confidential]              # also among labels_ever, beside those that are named there
- *       on_behalf_of:                         # optional: whom an enforcement point asks for; type and id are needed
- *         type: user
- *         id: alice
- *         properties: { department: finance } # each also among property_values, as department=finance
- *         property_values: [groups=payroll]   # members of properties that are lists
- *       understood_obligations: [notify-owner]  # optional: those that the request lists
- *       expect:
- *         allow: true
- *         reasons: [platform/data-operations, tenant/ordinary]     # optional; all of them, in any order
- *         guidance: { artifact_profile: tdf }                      # optional; the members to look at
- *         obligations: [{ id: notify-owner, parameters: { within_hours: 24 } }] # optional; all of them, in any order
- *         alerts: [break-glass]                                    # optional; all of them
- *
- * Members of `guidance` are named in `guidance.ts`.
+ * Expected decisions, as operators write them in `tests/*.yaml`: a list of named questions (`query.ts`), each with
+ * `expect`: `allow`, and, if they matter, all `reasons`, members of `guidance` (`guidance.ts`), all `obligations` and
+ * all `alerts`, in any order. api/schemas/policy-tests.schema.json describes every member.
  */
 import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import { guidanceNames } from "../guidance/guidance.ts";

@@ -1,7 +1,7 @@
 /**
  * Questions in the form that operators write, in tests and for explanations: `tenant`, `principal` (optional, as are
  * its members), `action`, `claimed`, `registered`, `on_behalf_of` and `understood_obligations` (the last three
- * optional). See `load/policy-test-file.ts`.
+ * optional).
  */
 import { parseDocument } from "yaml";
 import { type AttributeValues, anyAttributeValue, type Caller } from "../../base/caller.ts";

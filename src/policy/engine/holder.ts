@@ -1,11 +1,9 @@
 /** The engine in force, replaceable at run time. */
 import { isDeepStrictEqual } from "node:util";
-import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller.ts";
+import { type AttributeDeclarations, type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../model/decision.ts";
 import type { CompiledEngine } from "./engine.ts";
-
-const none: AttributeDeclarations = {};
 
 /** Delegates to the engine in force. Decisions are synchronous, so none mixes two policy sets. */
 export class PolicyHolder implements PolicyEngine {
@@ -35,7 +33,7 @@ export class PolicyHolder implements PolicyEngine {
    *   the same name may now be of another claim
    */
   decide(query: PolicyQuery): PolicyDecision {
-    const { declaredAttributes = none } = query.caller;
+    const { declaredAttributes = noDeclaredAttributes.current } = query.caller;
     if (!isDeepStrictEqual(declaredAttributes, this.#declared.current)) {
       const message = "The declared attributes of callers changed during the call: retry.";
       throw new ServiceError("policy_unavailable", message, { retryAfterSeconds: 1 });

@@ -10,27 +10,8 @@ import type { InputCatalogue } from "../model/inputs.ts";
 import { canonicalKeyTransport } from "./key-references.ts";
 import { namePattern, type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
 
-export const scalarNames = [
-  "handling_mode",
-  "enforcement_mode",
-  "local_enforcement_library",
-  "artifact_profile",
-  "key_strategy",
-  "authorization_strategy",
-  "key_transport",
-] as const;
-export type ScalarName = (typeof scalarNames)[number];
-
-export const listNames = [
-  "send_only",
-  "bind_policy_to",
-  "required_actions",
-  "evidence_expected",
-  "required_scopes",
-  "warning",
-  "alert",
-] as const;
-export type ListName = (typeof listNames)[number];
+export type ScalarName = keyof typeof scalarParsers;
+export type ListName = keyof typeof listParsers;
 
 /** The guidance of one policy, or of several after the merge. Names without a value are absent. */
 export interface PolicyGuidance {
@@ -103,7 +84,7 @@ function list(accepts: Accepts, rule: string): Parse<readonly string[]> {
   };
 }
 
-const scalarParsers: Readonly<Record<ScalarName, Parse<string>>> = {
+const scalarParsers = {
   handling_mode: word,
   enforcement_mode: word,
   local_enforcement_library: word,
@@ -111,18 +92,20 @@ const scalarParsers: Readonly<Record<ScalarName, Parse<string>>> = {
   key_strategy: word,
   authorization_strategy: word,
   key_transport: canonicalKeyTransport,
-};
+} as const;
+export const scalarNames = Object.keys(scalarParsers) as readonly ScalarName[];
 
-const listParsers: Readonly<Record<ListName, Parse<readonly string[]>>> = {
+const listParsers = {
   send_only: list(oneOf(sendableMembers), sendableMembers.join(" ")),
   bind_policy_to: list(oneOf(bindableIdentifiers), bindableIdentifiers.join(" ")),
   required_actions: list(matching(/^[a-z][a-z0-9_.-]{0,127}$/), "words of lowercase letters, digits, and . _ -"),
   evidence_expected: list(oneOf(["protect", "access", "rewrap"]), "protect access rewrap"),
   required_scopes: list(matching(/^[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,256}$/), "scopes (RFC 6749, section 3.3)"),
-  alert: list(matching(/^[a-z][a-z0-9_.-]{0,63}$/), "words of lowercase letters, digits, and . _ -"),
-  warning: (text) =>
+  warning: (text: string): readonly string[] =>
     /^[^\p{Cc}\p{Cs}]{1,512}$/u.test(text) ? [text] : refuse("be one line of at most 512 characters"),
-};
+  alert: list(matching(/^[a-z][a-z0-9_.-]{0,63}$/), "words of lowercase letters, digits, and . _ -"),
+} as const;
+export const listNames = Object.keys(listParsers) as readonly ListName[];
 
 const forbidMayCarry: readonly string[] = ["required_actions", "warning", "alert", ...obligationNames];
 

@@ -123,13 +123,9 @@ class Reader {
 
   /** Ids are compared byte for byte, so an id that is not in NFC is refused. */
   subject({ type, id, properties }: AskedEntity): OnBehalfOf {
-    for (const [name, value] of [
-      ["type", type],
-      ["id", id],
-    ] as const) {
+    for (const [name, value] of Object.entries({ type, id }))
       if (value.normalize("NFC") !== value)
         this.fault(`subject.${name}`, "string.nfc", "must be in Unicode form C (NFC)");
-    }
     for (const [position, name] of Object.keys(properties).entries())
       if (name.includes("=")) this.fault(`subject.properties[${position}].key`, "string.pattern", "must not contain =");
     // The length of the whole property is checked below.
@@ -163,18 +159,19 @@ class Reader {
       if (!isCleanText(key)) this.fault(`${path}[${position}].key`, "string.clean", "must not contain U+0000");
       if (key.length < 1 || key.length > maxKey)
         this.fault(`${path}[${position}].key`, "string.max_len", `must be 1 to ${maxKey} characters`);
-      const text = this.#attribute(value, `${path}[${position}].value`);
-      return text === undefined ? [] : [[key, text] as const];
+      const text = textOf(value);
+      if (text === undefined) return [];
+      this.#fits(text, `${path}[${position}].value`, maxValue);
+      return [[key, text] as const];
     });
     return Object.fromEntries(texts);
   }
 
-  #attribute(value: JsonValue | undefined, path: string): string | undefined {
-    const text = textOf(value);
-    if (text === undefined) return undefined;
-    if (text.length > maxValue) this.fault(path, "string.max_len", `must be at most ${maxValue} characters`);
+  #fits(text: string, path: string, maximum: number): boolean {
+    if (text.length > maximum) this.fault(path, "string.max_len", `must be at most ${maximum} characters`);
     else if (!isCleanText(text)) this.fault(path, "string.clean", "must not contain U+0000 or a lone surrogate");
-    return text;
+    else return true;
+    return false;
   }
 
   /** Reads the members of a resource that are not attributes. */
@@ -228,10 +225,8 @@ class Reader {
   /** Reads a text; absent if it is empty. */
   text(value: JsonValue | undefined, path: string, maximum: number): string | undefined {
     if (value === null || value === undefined || value === "") return undefined;
-    if (typeof value !== "string") this.fault(path, "json.type", "must be a string");
-    else if (value.length > maximum) this.fault(path, "string.max_len", `must be at most ${maximum} characters`);
-    else if (!isCleanText(value)) this.fault(path, "string.clean", "must not contain U+0000 or a lone surrogate");
-    else return value;
+    if (typeof value === "string") return this.#fits(value, path, maximum) ? value : undefined;
+    this.fault(path, "json.type", "must be a string");
     return undefined;
   }
 

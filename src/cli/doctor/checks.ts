@@ -26,7 +26,7 @@ import { parseClientFile } from "../../credentials/session-clients.ts";
 import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
-import { compilePolicyBundle } from "../../policy/engine/engine.ts";
+import { engineOf } from "../../policy/engine/engine.ts";
 import { describeProblem } from "../../policy/model/problem.ts";
 import { readKeyFile } from "../../stores/files/key-file.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
@@ -158,11 +158,11 @@ export const policy: Check = {
   async look(found) {
     const { policyDir } = found.load("policy_directory");
     const loaded = await loadPolicyDirectory(policyDir, fileSystem, found.load("policy"));
-    const compiled = loaded.problems === undefined ? compilePolicyBundle(loaded.bundle, {}) : loaded;
-    for (const problem of compiled.problems ?? []) found.failed(describeProblem(problem));
-    if (compiled.problems !== undefined) return;
-    const { policies, revision } = compiled.engine;
-    compiled.engine.release();
+    for (const problem of loaded.problems ?? []) found.failed(describeProblem(problem));
+    if (loaded.bundle === undefined) return;
+    const engine = engineOf(loaded.bundle);
+    const { policies, revision } = engine;
+    engine.release();
     found.ok(`${policies.length} policies, revision ${revision}`);
   },
 };

@@ -5,12 +5,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { messageOf } from "../../base/errors.ts";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
-import {
-  type CompiledEngine,
-  type CompiledPolicy,
-  compilePolicyBundle,
-  type EngineOptions,
-} from "../../policy/engine/engine.ts";
+import { type CompiledEngine, type CompiledPolicy, type EngineOptions, engineOf } from "../../policy/engine/engine.ts";
 import {
   type PolicyTestReport,
   type PolicyTestResult,
@@ -44,9 +39,8 @@ export async function compileDirectory(
   const directory = argument ?? load("policy_directory").policyDir;
   const loaded = await loadPolicyDirectory(directory, fileSystem, settings);
   if (loaded.problems !== undefined) throw await refusalOf(directory, loaded.problems);
-  const compiled = compilePolicyBundle(loaded.bundle, engineOptions);
-  if (compiled.problems !== undefined) throw await refusalOf(directory, compiled.problems);
-  return { directory, bundle: loaded.bundle, engine: compiled.engine, ignored: loaded.ignored };
+  const { bundle, ignored } = loaded;
+  return { directory, bundle, engine: engineOf(bundle, engineOptions), ignored };
 }
 
 /**

@@ -145,9 +145,8 @@ export function decideBoth(sides: readonly [Side, Side], question: WrittenQuesti
   });
   const difference = before && after && differenceOf(before, after);
   if (before === undefined || after === undefined || difference === undefined) return undefined;
-  return difference.kind === "reasons"
-    ? undefined
-    : { ...difference, before: answerOf(before), after: answerOf(after) };
+  if (difference.kind === "reasons") return undefined;
+  return { ...difference, before: answerOf(before), after: answerOf(after) };
 }
 
 /** The same key for differences of one kind because of the same policies. */

@@ -1,7 +1,7 @@
 /** Tries a copy of a policy directory beside the policies in force: its problems, tests, questions and differences. */
 import { attributeProblems } from "../../base/caller.ts";
 import { loadPolicyDirectory } from "../check/check.ts";
-import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
+import { type CompiledEngine, engineOf } from "../engine/engine.ts";
 import { reportMembers, runPolicyTests } from "../engine/policy-tests.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { loadPolicyTests, type PolicySettings } from "../load/directory.ts";
@@ -40,13 +40,7 @@ export async function tryDraft(
   if (loaded.bundle === undefined || problems.length > 0)
     return { problems: problems.map(withExcerpt(files, questions)) };
   const options = { cachedDecisions: 0 };
-  const [{ engine: before }, compiled] = [
-    compilePolicyBundle(inForce, options),
-    compilePolicyBundle(loaded.bundle, options),
-  ];
-  if (before === undefined) throw new TypeError("the policies in force compile");
-  if (compiled.engine === undefined) return { problems: compiled.problems };
-  const { engine } = compiled;
+  const [before, engine] = [engineOf(inForce, options), engineOf(loaded.bundle, options)];
   const compared = compareBundles(
     inForce,
     loaded.bundle,

@@ -4,7 +4,7 @@ import { parseJson } from "../../base/json.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import type { KnownEntities } from "../check/terms.ts";
-import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
+import { type CompiledEngine, engineOf } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
@@ -24,8 +24,7 @@ export interface Side {
 
 /** Throws a TypeError for a bundle with problems. */
 export function sideOf(bundle: PolicyBundle, known: KnownEntities, evaluator: Evaluator = "compiled"): Side {
-  const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0, evaluator });
-  if (engine === undefined) throw new TypeError("only bundles without problems can be compared");
+  const engine = engineOf(bundle, { cachedDecisions: 0, evaluator });
   return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }
 

@@ -45,7 +45,14 @@ export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions
   return atOnce(compile(bundle, checkBundle(bundle), options));
 }
 
-/** The same for a bundle that was checked before, in turns of the event loop. */
+/** The engine of a bundle without problems. Throws a TypeError for others. */
+export function engineOf(bundle: PolicyBundle, options?: EngineOptions): CompiledEngine {
+  const { engine } = compilePolicyBundle(bundle, options);
+  if (engine === undefined) throw new TypeError("a bundle without problems compiles");
+  return engine;
+}
+
+/** Compiles a bundle that was checked before, in turns of the event loop. */
 export function compileInTurns(
   bundle: PolicyBundle,
   checked: CheckedBundle,

@@ -218,17 +218,13 @@ class Directory {
   /** Entries of the directory, and of its listed folders, that were not read. */
   async unread(): Promise<readonly UnreadEntry[]> {
     const unread: UnreadEntry[] = [];
-    const folders: readonly (readonly [string | undefined, readonly string[]])[] = [
-      [undefined, this.names],
-      ...this.#listed,
-    ];
-    for (const [folder, names] of folders) {
+    for (const [folder, names] of [["", this.names] as const, ...this.#listed]) {
       for (const name of names) {
-        const path = join(folder ?? "", name);
+        const path = join(folder, name);
         if (this.#asked.has(path)) continue;
         // An entry that has disappeared, or a dangling link, is not a folder.
         const found = await this.#fileSystem.stat(join(this.#root, path)).catch(() => undefined);
-        unread.push({ ...(folder !== undefined && { folder }), name, isFolder: found?.isDirectory() === true });
+        unread.push({ folder, name, isFolder: found?.isDirectory() === true });
       }
     }
     return unread;
@@ -291,8 +287,8 @@ function unreadable(error: unknown): string {
 
 /** An entry of the directory, or of a folder that is read, that is not read itself. */
 interface UnreadEntry {
-  /** Folder that is read, such as `default`; undefined for the directory itself. */
-  readonly folder?: string;
+  /** Folder that is read, such as `default`; empty for the directory itself. */
+  readonly folder: string;
   readonly name: string;
   readonly isFolder: boolean;
 }
@@ -323,15 +319,15 @@ function judgeUnread(found: readonly UnreadEntry[]): {
 }
 
 function pathOf({ folder, name }: UnreadEntry): string {
-  return folder === undefined ? name : `${folder}/${name}`;
+  return folder === "" ? name : `${folder}/${name}`;
 }
 
 function complaintOf({ folder, name, isFolder }: UnreadEntry): Pick<PolicyProblem, "message" | "hint"> {
   if (folder === testsFolder) return { message: "is not read", hint: "expected decisions are *.yaml files in tests" };
-  if (folder !== undefined && isFolder) {
+  if (folder !== "" && isFolder) {
     return { message: "is not read: it is a folder within a set", hint: `move what it holds into ${folder}` };
   }
-  if (folder !== undefined) return { message: "is not read", hint: "a set holds *.cedar files, in lowercase" };
+  if (folder !== "") return { message: "is not read", hint: "a set holds *.cedar files, in lowercase" };
   if (isFolder)
     return { message: "is not read: no tenant has this set", hint: "name it in the manifest, or remove it" };
   if (/\.cedar$/i.test(name)) return { message: "is not read", hint: "move it into the folder of a set" };

@@ -84,14 +84,15 @@ export class ManifestReader {
     return undefined;
   }
 
-  /** Applies a parser that throws a RangeError to the node's text. */
-  parse(node: ManifestNode, what: string, apply: (text: string) => void): void {
+  /** Applies a parser that throws a RangeError to the node's text; undefined, after reporting a problem, if it does. */
+  parse<Value>(node: ManifestNode, what: string, apply: (text: string) => Value): Value | undefined {
     try {
       if (!isScalar(node)) throw new RangeError("be text");
-      apply(String(node.value));
+      return apply(String(node.value));
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       this.problem(node, `${what} must ${error.message}`);
+      return undefined;
     }
   }
 }

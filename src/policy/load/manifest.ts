@@ -5,6 +5,7 @@
  */
 import type { Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
+import { defined } from "../../base/json.ts";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
 import {
   type AnnotationRules,
@@ -15,7 +16,7 @@ import {
   type StrictnessOrders,
 } from "../guidance/annotations.ts";
 import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance.ts";
-import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-references.ts";
+import { parseKeyTransport } from "../guidance/key-references.ts";
 import { namePattern, scalarInput } from "../guidance/obligations.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import { principalReference } from "../model/entities.ts";
@@ -143,34 +144,29 @@ function readStrictness(reader: ManifestReader, node: ManifestNode): StrictnessO
   return orders;
 }
 
-type Guidance = { -readonly [Name in keyof GuidanceDefaults]: GuidanceDefaults[Name] };
-
 function readGuidance(reader: ManifestReader, node: ManifestNode, rules: AnnotationRules): GuidanceDefaults {
-  const guidance: Guidance = { ...guidanceDefaults };
   const known = [...modeNames, "artifact_profile", "key_strategy", "bind_policy_to", "key_transport"];
   const members = node === undefined ? new Map<string, Node | null>() : reader.members(node, "guidance", known);
-  // If apply throws, the default stays.
-  const read = (name: string, apply: (text: string) => void): void => {
-    if (members.has(name)) reader.parse(members.get(name), `guidance.${name}`, apply);
+  // What is invalid keeps its default.
+  const read = <Value>(name: string, parse: (text: string) => Value): Value | undefined =>
+    members.has(name) ? reader.parse(members.get(name), `guidance.${name}`, parse) : undefined;
+  const scalar = (name: ScalarName) => read(name, (text) => parseScalar(name, text, rules));
+  const guidance: GuidanceDefaults = {
+    ...guidanceDefaults,
+    ...defined({
+      handling_mode: scalar("handling_mode"),
+      enforcement_mode: scalar("enforcement_mode"),
+      local_enforcement_library: scalar("local_enforcement_library"),
+      authorization_strategy: scalar("authorization_strategy"),
+      artifact_profile: scalar("artifact_profile") as ArtifactProfile | undefined,
+      key_strategy: read("key_strategy", (text) => {
+        const managed = parseScalar("key_strategy", text, rules);
+        return { local: { tdf: managed, envelope: managed, detached_signature: managed }, managed };
+      }),
+      bind_policy_to: read("bind_policy_to", (text) => parseList("bind_policy_to", text, rules)),
+      key_transport: members.has("key_transport") ? readTransports(reader, members.get("key_transport")) : undefined,
+    }),
   };
-  for (const name of modeNames)
-    read(name, (text) => {
-      guidance[name] = parseScalar(name, text, rules);
-    });
-  read("artifact_profile", (text) => {
-    guidance.artifact_profile = parseScalar("artifact_profile", text, rules) as ArtifactProfile;
-  });
-  read("key_strategy", (text) => {
-    const strategy = parseScalar("key_strategy", text, rules);
-    guidance.key_strategy = {
-      local: { tdf: strategy, envelope: strategy, detached_signature: strategy },
-      managed: strategy,
-    };
-  });
-  read("bind_policy_to", (text) => {
-    guidance.bind_policy_to = parseList("bind_policy_to", text, rules);
-  });
-  if (members.has("key_transport")) guidance.key_transport = readTransports(reader, members.get("key_transport"));
   if (!rules.supportedProfiles.includes(guidance.artifact_profile) && !members.has("artifact_profile")) {
     reader.problem(
       node,
@@ -182,13 +178,11 @@ function readGuidance(reader: ManifestReader, node: ManifestNode, rules: Annotat
 }
 
 function readTransports(reader: ManifestReader, node: ManifestNode): GuidanceDefaults["key_transport"] {
-  const transports: Partial<Record<ArtifactProfile, KeyTransportChoice>> = {};
   const members = reader.members(node, "guidance.key_transport", artifactProfiles);
-  for (const profile of artifactProfiles) {
-    if (!members.has(profile)) continue;
-    reader.parse(members.get(profile), `guidance.key_transport.${profile}`, (text) => {
-      transports[profile] = parseKeyTransport(text);
+  const transports = artifactProfiles
+    .filter((profile) => members.has(profile))
+    .map((profile) => {
+      return [profile, reader.parse(members.get(profile), `guidance.key_transport.${profile}`, parseKeyTransport)];
     });
-  }
-  return transports;
+  return defined(Object.fromEntries(transports));
 }

@@ -1,10 +1,9 @@
 /** Compares answers with the records that their receipts prove. */
 import { isDeepStrictEqual } from "node:util";
 import { recordRelations } from "../../../gen/record-relations.ts";
+import { type JsonObject, objectOf } from "../../base/json.ts";
 import { evaluationPath } from "../../base/vocabulary.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-
-type Json = Readonly<Record<string, unknown>>;
 
 interface Condition {
   readonly at: string;
@@ -73,16 +72,12 @@ function settled(row: Settled, record: StoredRecord): unknown {
     return items.map((item) => settled(item, record)).filter((value) => value !== undefined);
   }
   if (row.has !== undefined) return at(record, row.has) !== undefined;
-  if (row.count !== undefined) return Object.keys(objectOf(at(record, row.count))).length;
+  if (row.count !== undefined) return Object.keys(Object(at(record, row.count))).length;
   return row.at === undefined ? row.value : (at(record, row.at) ?? row.else);
 }
 
 function at(value: unknown, path: string): unknown {
-  return path.split(".").reduce((inner, member) => objectOf(inner)[member], value);
-}
-
-function objectOf(value: unknown): Json {
-  return typeof value === "object" && value !== null ? (value as Json) : {};
+  return path.split(".").reduce<unknown>((inner, member) => objectOf(inner)[member], value);
 }
 
 // Answers to AuthZEN questions.
@@ -166,7 +161,7 @@ export function wholeDifferences(answer: unknown, records: readonly StoredRecord
 }
 
 /** The result for a record in searches for subjects, resources and actions. */
-const searches: readonly ((record: StoredRecord) => Json)[] = [
+const searches: readonly ((record: StoredRecord) => JsonObject)[] = [
   ({ request, caller }) => {
     const { type = "principal", id = caller.principal_id } = objectOf(request.on_behalf_of);
     return { type, id };
@@ -179,6 +174,6 @@ const searches: readonly ((record: StoredRecord) => Json)[] = [
 ];
 
 /** The members of a search's decision that name its candidate. */
-function namesOf({ type: _, ...names }: Json = {}): Json {
+function namesOf({ type: _, ...names }: JsonObject = {}): JsonObject {
   return names;
 }

@@ -9,7 +9,7 @@ import { expressionOf } from "../evaluate/program.ts";
 import type { AnnotatedGuidance } from "../guidance/annotations.ts";
 import { describeGuidance } from "../guidance/guidance.ts";
 import { formatObligation } from "../guidance/obligations.ts";
-import type { PolicyAction, PolicyDecision, PolicyQuery } from "../model/decision.ts";
+import type { PolicyDecision, PolicyQuery } from "../model/decision.ts";
 import type { InputCatalogue, InputValue } from "../model/inputs.ts";
 import type { LayerSet } from "./combined-decision.ts";
 
@@ -34,13 +34,7 @@ export function explain(
 ) {
   const use = joinUses(layers.flatMap(({ policies }) => policies.map(({ entities }) => entities)));
   const request = cedarRequestBuilder(catalogue.names, catalogue, { source, use })(query);
-  const asked: Asked = {
-    action: query.action,
-    isOnBehalfOf: query.onBehalfOf !== undefined,
-    request,
-    catalogue,
-    valuesOf: (names) => Object.fromEntries(names.map((name) => [name, catalogue.reader(name)(query) ?? null])),
-  };
+  const asked: Asked = { query, request, catalogue };
   return {
     allow: decision.allow,
     policy_revision: decision.policyRevision,
@@ -54,22 +48,23 @@ export function explain(
 }
 
 interface Asked {
-  readonly action: PolicyAction;
-  /** Whether it is about another subject than the caller. */
-  readonly isOnBehalfOf: boolean;
+  readonly query: PolicyQuery;
   /** Undefined if the query does not have the right types. */
   readonly request: CedarRequest | undefined;
   readonly catalogue: InputCatalogue;
-  readonly valuesOf: (names: readonly string[]) => NamedValues;
 }
 
 /** The query's values of inputs, by name. */
 export type NamedValues = Readonly<Record<string, Exclude<InputValue, undefined> | null>>;
 
+function valuesOf(names: readonly string[], { query, catalogue }: Asked): NamedValues {
+  return Object.fromEntries(names.map((name) => [name, catalogue.reader(name)(query) ?? null]));
+}
+
 function explainLayer({ layer, set, policies }: LayerSet, { outcome, policies: deciding }: SetResult, asked: Asked) {
   const decided = new Set(deciding.map((position) => policies[position]));
   const [admitting = [], others = []] = [true, false].map((admits) =>
-    policies.filter(({ actions }) => actions.has(asked.action) === admits),
+    policies.filter(({ actions }) => actions.has(asked.query.action) === admits),
   );
   const texts = admitting.map(({ text }) => text);
   const conditions = asked.request === undefined ? [] : unmetConditions(texts, asked.request);
@@ -93,13 +88,13 @@ function explainPolicy(
   { id, file, line, effect, description, guidance, reads, countsOnBehalfOf }: CheckedPolicy,
   decided: boolean,
   conditions: readonly Condition[],
-  { catalogue, valuesOf, isOnBehalfOf }: Asked,
+  asked: Asked,
 ) {
-  const uncounted: readonly UnmetCondition[] = isOnBehalfOf && !countsOnBehalfOf ? [readsNobody] : [];
+  const isUncounted = asked.query.onBehalfOf !== undefined && !countsOnBehalfOf;
   const unmet = conditions.map(({ text, expression, state }): UnmetCondition => {
-    if (expression === undefined) return { condition: text, needs: text, state, inputs: valuesOf(reads) };
-    const read = inputsRead({ scope: [], conditions: [expressionOf(expression)] }, catalogue);
-    return { condition: text, needs: neededFor(expression), state, inputs: valuesOf(read) };
+    if (expression === undefined) return { condition: text, needs: text, state, inputs: valuesOf(reads, asked) };
+    const read = inputsRead({ scope: [], conditions: [expressionOf(expression)] }, asked.catalogue);
+    return { condition: text, needs: neededFor(expression), state, inputs: valuesOf(read, asked) };
   });
   return {
     id,
@@ -108,10 +103,10 @@ function explainPolicy(
     effect,
     ...(description !== undefined && { description }),
     decided,
-    inputs: valuesOf(reads),
+    inputs: valuesOf(reads, asked),
     annotations: annotationsOf(guidance),
     /** In the order of Cedar's evaluation; none if the policy applies. */
-    unmet: [...uncounted, ...unmet],
+    unmet: isUncounted ? [readsNobody, ...unmet] : unmet,
   };
 }
 

@@ -79,9 +79,7 @@ export function parseManifest(
     guidance: readGuidance(reader, top.get("guidance"), rules),
     strictness,
     declared,
-    ...(entities !== undefined && { entities }),
-    ...(disclosable !== undefined && { disclosable }),
-    ...(actions !== undefined && { actions }),
+    ...defined({ entities, disclosable, actions }),
   };
   return { manifest, problems: reader.problems };
 }

@@ -108,30 +108,14 @@ interface AuthzenRoute {
   readonly endpoint: string;
 }
 
-export const authzenRoutes: readonly AuthzenRoute[] = [
-  {
-    rpc: "AuthorizationService/Evaluate",
-    path: "/access/v1/evaluation",
-    endpoint: "access_evaluation_endpoint",
-  },
-  {
-    rpc: "AuthorizationService/EvaluateMany",
-    path: "/access/v1/evaluations",
-    endpoint: "access_evaluations_endpoint",
-  },
-  {
-    rpc: "AuthorizationService/SearchSubjects",
-    path: "/access/v1/search/subject",
-    endpoint: "search_subject_endpoint",
-  },
-  {
-    rpc: "AuthorizationService/SearchResources",
-    path: "/access/v1/search/resource",
-    endpoint: "search_resource_endpoint",
-  },
-  {
-    rpc: "AuthorizationService/SearchActions",
-    path: "/access/v1/search/action",
-    endpoint: "search_action_endpoint",
-  },
-];
+const authzenTable = [
+  ["Evaluate", "/access/v1/evaluation", "access_evaluation_endpoint"],
+  ["EvaluateMany", "/access/v1/evaluations", "access_evaluations_endpoint"],
+  ["SearchSubjects", "/access/v1/search/subject", "search_subject_endpoint"],
+  ["SearchResources", "/access/v1/search/resource", "search_resource_endpoint"],
+  ["SearchActions", "/access/v1/search/action", "search_action_endpoint"],
+] as const;
+
+export const authzenRoutes: readonly AuthzenRoute[] = authzenTable.map(([method, path, endpoint]) => {
+  return { rpc: `AuthorizationService/${method}`, path, endpoint };
+});

@@ -89,9 +89,8 @@ function readWanted(options: TermCriteria & { readonly tenant: string; readonly 
 
 /** Records that would be erased. Throws a Refusal if one must not be, or if none is found. */
 async function previewOf(archive: OperatorArchive, wanted: Wanted): Promise<Preview> {
-  const found: FoundRecord[] = [];
-  if ("criteria" in wanted)
-    for await (const one of everyFound(archive, { ...wanted.criteria, tenantId: wanted.tenantId })) found.push(one);
+  const query = "criteria" in wanted ? { ...wanted.criteria, tenantId: wanted.tenantId } : undefined;
+  const found = query === undefined ? [] : await Array.fromAsync(everyFound(archive, query));
   const left = found.filter(({ kind }) => unerasable[kind] !== undefined);
   const recordIds =
     "recordIds" in wanted

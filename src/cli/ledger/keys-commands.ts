@@ -121,23 +121,15 @@ export const keysShowCommand = command({
       const heads = (await archive.logs()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
       if (heads.length === 0) throw new Refusal("there is no such log");
       const signer = new LogSigner(retired === true ? [keys[0]] : keys);
-      const logs: ShownLog[] = [];
-      for (const head of heads) {
+      const logs = await Array.fromAsync(heads, async (head) => {
         const { tenantId, origin } = head;
         const old = retired === true ? { retired_keys: await retiredKeys(archive, head) } : {};
-        logs.push({ tenant_id: tenantId, origin, keys: signer.verifierKeys(origin), ...old });
-      }
+        return { tenant_id: tenantId, origin, keys: signer.verifierKeys(origin), ...old };
+      });
       return { value: { logs }, text: logs.flatMap((log) => [...log.keys, ...(log.retired_keys ?? [])]).join("\n") };
     });
   },
 });
-
-interface ShownLog {
-  readonly tenant_id: string;
-  readonly origin: string;
-  readonly keys: readonly string[];
-  readonly retired_keys?: readonly string[];
-}
 
 /** The newest first, like the keys of the file. */
 async function retiredKeys(archive: OperatorArchive, head: LogState): Promise<readonly string[]> {

@@ -135,17 +135,15 @@ async function emptyLine(
   return `0 of ${grouped(size)} records match; principals here: ${names}`;
 }
 
-async function recordsOf(
+function recordsOf(
   archive: StoreArchive,
   tenantId: TenantId,
   found: readonly FoundRecord[],
 ): Promise<readonly (StoredRecord | undefined)[]> {
-  const records: (StoredRecord | undefined)[] = [];
-  for (const { recordId } of found) {
+  return Array.fromAsync(found, async ({ recordId }) => {
     const record = await archive.find(tenantId, recordId);
-    records.push(record === "erased" || record === "unknown" ? undefined : record);
-  }
-  return records;
+    return typeof record === "string" ? undefined : record;
+  });
 }
 
 async function digestOf(file: string): Promise<string> {

@@ -15,7 +15,6 @@ import { unnamedTenant } from "../../policy/diff/side.ts";
 import type { CompiledEngine } from "../../policy/engine/engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { Answered } from "../../policy/model/decision.ts";
-import type { WrittenQuestion } from "../../policy/model/query.ts";
 import { type Context, command, type Values } from "../frame/command.ts";
 import { inStore, parseNames, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
@@ -65,10 +64,9 @@ export const policyDiffCommand = command({
         if (needless !== undefined) throw new Refusal(`${needless}: is about --prove`);
       }
       const recorded = await compareRecords(engines, context);
-      const tests: WrittenQuestion[] = [];
-      for (const { directory } of [from, to])
-        tests.push(...(await readTests(directory)).map(({ question }) => question));
-      const compared = compareBundles(from.bundle, to.bundle, tests);
+      const tests = await Array.fromAsync([from, to], ({ directory }) => readTests(directory));
+      const questions = tests.flat().map(({ question }) => question);
+      const compared = compareBundles(from.bundle, to.bundle, questions);
       const proof = await proofOrUndefined(from.bundle, to.bundle, compared.ways, context);
       return answerOf(compared, proof, recorded, engines, options);
     } finally {

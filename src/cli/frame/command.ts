@@ -101,7 +101,7 @@ export function command<const F extends Flags>(described: Described<F>): AnyComm
         const result = await run({ options: chosen, args, terminal, load });
         answer =
           result !== undefined && "take" in result
-            ? await takeStep(result, { name, options: chosen as StepOptions, terminal })
+            ? await takeStep(result, name, chosen as StepOptions, terminal)
             : result;
       } catch (error) {
         answer = { exitCode: refusalCode, ...answerOfRefusal(error) };
@@ -177,18 +177,14 @@ interface Done extends Answer {
   readonly logged?: Readonly<Record<string, unknown>>;
 }
 
-interface Confirming {
-  readonly name: string;
-  readonly options: StepOptions;
-  readonly terminal: Terminal;
-}
-
 /**
  * Takes the step if it has a reason and is confirmed; with `--dry-run` returns the preview. Otherwise throws a Refusal.
  */
 async function takeStep(
   { question, preview, take, isUnstated }: Step,
-  { name, options, terminal }: Confirming,
+  name: string,
+  options: StepOptions,
+  terminal: Terminal,
 ): Promise<Answer> {
   if (options.dryRun === true) return { ...preview, value: { dry_run: true, ...preview.value } };
   const statement = isUnstated === true ? { reason: "", operator: "" } : readStatement(options);

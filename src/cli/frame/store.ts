@@ -2,7 +2,7 @@
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
-import { parseRecordId, parseTenantId, type RecordId, systemRandom, type TenantId } from "../../base/ids.ts";
+import { parseRecordId, parseTenantId, systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { listed } from "../../base/visible-text.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
@@ -102,14 +102,8 @@ interface Named {
   readonly reason?: string | undefined;
 }
 
-interface Parsed {
-  readonly tenantId: TenantId | undefined;
-  /** Each once, in the order given. */
-  readonly recordIds: readonly RecordId[];
-}
-
-/** Parses the names. Throws a Refusal that lists all invalid ones. */
-export function parseNames({ tenant, record = [], reason }: Named): Parsed {
+/** Parses the names, records each once and in the order given. Throws a Refusal that lists all invalid ones. */
+export function parseNames({ tenant, record = [], reason }: Named) {
   const tenantId = tenant === undefined ? undefined : parseTenantId(tenant);
   const recordIds = record.map((text) => parseRecordId(text));
   const problems = [

@@ -292,10 +292,7 @@ interface Covered {
 }
 
 /** Parses the options that say what a hold covers. */
-function parseCovered({ tenant, record, reason }: Covered): {
-  readonly tenantId: TenantId;
-  readonly recordId: RecordId | undefined;
-} {
+function parseCovered({ tenant, record, reason }: Covered) {
   const { tenantId, recordIds } = parseNames({ tenant, record: record === undefined ? [] : [record], reason });
   return { tenantId: tenantId as TenantId, recordId: recordIds[0] };
 }

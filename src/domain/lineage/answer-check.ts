@@ -82,15 +82,11 @@ function at(value: unknown, path: string): unknown {
 
 // Answers to AuthZEN questions.
 
-/** A part of an answer that belongs to one record. */
-interface AnswerPart {
-  /** Such as `evaluations[2].`; empty for the whole answer. */
-  readonly path: string;
-  readonly answer: unknown;
-}
-
-/** Returns the parts of an answer. Those of several questions, or of a search, have a record each. */
-export function answerParts(answer: unknown): readonly AnswerPart[] {
+/**
+ * Returns the parts of an answer, each with its path, such as `evaluations[2].`, which is empty for the whole answer.
+ * Those of several questions, or of a search, have a record each.
+ */
+export function answerParts(answer: unknown): readonly { readonly path: string; readonly answer: unknown }[] {
   const { evaluations, context } = objectOf(answer);
   const { decisions } = objectOf(context);
   if (Array.isArray(evaluations)) return evaluations.map((each, i) => ({ path: `evaluations[${i}].`, answer: each }));

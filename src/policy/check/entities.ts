@@ -286,9 +286,9 @@ function readTags(
   return Object.fromEntries(tags);
 }
 
-/** Facts about valid JSON text that its parsed value does not show. */
+const jsonString = /"[^"\\]*(?:\\.[^"\\]*)*"/y;
 
-/** Line, from 1, on which an element of the text's list begins; of the last one if there are fewer. */
+/** Line, from 1, on which an element of the list begins, of the last one if there are fewer; the text is valid JSON. */
 function lineOfElement(text: string, position: number): number {
   let line = 1;
   let depth = 0;
@@ -296,29 +296,15 @@ function lineOfElement(text: string, position: number): number {
   for (let at = 0; at < text.length; at++) {
     const found = text[at] as string;
     if (found === "\n") line++;
-    if (isSpace(text.charCodeAt(at))) continue;
+    if (" \t\r\n".includes(found)) continue;
     if (depth === 1 && found === ",") commas++;
     else if (depth === 1 && commas === position) return line;
-    if (found === '"') at = endOfString(text, at);
-    else if (found === "[" || found === "{") depth++;
+    if (found === "[" || found === "{") depth++;
     else if (found === "]" || found === "}") depth--;
+    else if (found === '"') {
+      jsonString.lastIndex = at;
+      at += (jsonString.exec(text)?.[0].length ?? 1) - 1;
+    }
   }
   return line;
-}
-
-/** Index of the closing quotation mark. */
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1);
-  while (isEscaped(text, end)) end = text.indexOf('"', end + 1);
-  return end < 0 ? text.length : end;
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let first = at;
-  while (text[first - 1] === "\\") first--;
-  return (at - first) % 2 === 1;
-}
-
-function isSpace(code: number): boolean {
-  return code === 32 || code === 10 || code === 13 || code === 9;
 }

@@ -63,7 +63,8 @@ function prepare(text: string): Prepared {
   const types: (ColumnType | undefined)[] = [];
   for (const [, parameter, type] of text.matchAll(/\$(\d+)::(\w+)\[\]/g))
     types[Number(parameter) - 1] = type as ColumnType;
-  const name = `${text.trim().slice(0, maxShown)} ${hash("sha256", text, "base64url").slice(0, hashLength)}`;
+  const shown = text.trim().replaceAll(/\s+/g, " ").slice(0, maxShown);
+  const name = `${shown} ${hash("sha256", text, "base64url").slice(0, hashLength)}`;
   const statement = { name, types };
   known.set(text, statement);
   return statement;

@@ -18,6 +18,8 @@ export default defineConfig({
     fileParallelism: false,
     // Loading the modules of a gateway again for each file takes seconds.
     isolate: false,
+    // Of tests that mostly wait.
+    maxConcurrency: 3,
     projects: [
       { extends: true, test: { name: "clients", include: clients } },
       { extends: true, test: { name: "machine", include: ["test/system/**/*.test.ts"], exclude: clients } },

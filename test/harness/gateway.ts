@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, expect } from "vitest";
+import { afterAll, afterEach, expect, vi } from "vitest";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
 import { checkedPolicies } from "./checked-policies.ts";
@@ -32,7 +32,7 @@ export async function inProgress(opsUrl: string): Promise<number | undefined> {
 // Whatever a test did to its calls, none of them has a place any more.
 afterEach(async () => {
   for (const { opsUrl } of running)
-    await expect.poll(() => inProgress(opsUrl), { timeout: 10_000 }).toBeOneOf([0, undefined]);
+    await vi.waitFor(async () => expect(await inProgress(opsUrl)).toBeOneOf([0, undefined]), 10_000);
 });
 
 /** Starts a deployment. `stop` removes its folder too. */

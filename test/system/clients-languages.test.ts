@@ -88,17 +88,6 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
     });
   }
 
-  test.each(drivers.map((driver) => [driver.command.at(-1), driver] as const))(
-    "passes every case of the conformance suite: %s",
-    { timeout: buildTimeoutMs },
-    async (_name, { command, lacks = [] }) => {
-      const results = await runCases(command, { except: lacks });
-      expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
-      const asked = cases.filter(({ name }) => !lacks.some((part) => name.includes(part)));
-      expect(results.length).toBeGreaterThan(asked.length);
-    },
-  );
-
   test.each(drivers.map(({ command }) => [command.at(-1), command] as const))(
     "proves possession of its key to a real issuer and gateway, with nonces and without: %s",
     async (_name, driver) => {
@@ -138,6 +127,21 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
     expect(stderr).toMatch(/invalid_client/);
     expect(stderr).not.toMatch(/trying again/);
   });
+});
+
+/** Several at a time: most of a case is waiting. */
+describe("the conformance suite", () => {
+  const drivers = clientPrograms.flatMap(({ drivers = [] }) => drivers);
+  test.concurrent.each(drivers.map((driver) => [driver.command.at(-1), driver] as const))(
+    "is passed in every case: %s",
+    { timeout: buildTimeoutMs },
+    async (_name, { command, lacks = [] }) => {
+      const results = await runCases(command, { except: lacks });
+      expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
+      const asked = cases.filter(({ name }) => !lacks.some((part) => name.includes(part)));
+      expect(results.length).toBeGreaterThan(asked.length);
+    },
+  );
 });
 
 test.each(clientPrograms.filter(({ verifiesReceipts }) => verifiesReceipts).map((program) => ({ ...program })))(

@@ -292,6 +292,29 @@ describe("an answer with its receipts", () => {
     expect(changed).toBeGreaterThan(2);
   });
 
+  test("an answer cannot choose by its form what is compared", async () => {
+    const { answer: single, key } = await answered("evaluation", { ...readers, subject: user("alice") });
+    const { answer: several } = await answered("evaluations", { ...readers, evaluations: evaluations.slice(0, 1) });
+    const { answer: found } = await answered("search/subject", readers);
+    const { decision_id, receipt } = single.context;
+    const wrong = { ...single.context, obligations: [{ id: "none", parameters: {} }] };
+    const deny = { decision: false };
+    const doctored: readonly (readonly [Any, string])[] = [
+      // Like a decision of a search, which has no context.
+      [{ ...single, decision_id, context: wrong }, "context.obligations"],
+      [{ decision: single.decision, decision_id, receipt }, "context.decision_id"],
+      // Beside an answer that holds.
+      [{ ...single, results: [{ type: "user", id: "mallory" }] }, "results"],
+      [{ ...found, evaluations: several.evaluations }, "results"],
+      [{ ...several, ...deny }, "decision"],
+      [{ ...found, ...deny }, "decision"],
+    ];
+    for (const [answer, member] of doctored) {
+      const { code, err } = await verify(answer, key);
+      expect([code, err]).toEqual([1, expect.stringContaining(`the answer's ${member} is not what its record says`)]);
+    }
+  });
+
   test("an answer that lacks the receipt of a part proves nothing", async () => {
     const { answer, key } = await answered("search/subject", readers);
     const { receipt: _, ...bare } = answer.context.decisions[1];

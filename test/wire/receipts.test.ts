@@ -64,6 +64,11 @@ describe.each(routes)("%s", (route) => {
     expect(answerDifferences(body[members[route]], record)).toEqual([]);
     const foreign = members[route] === "registration" ? "ingestion" : "registration";
     expect(answerDifferences({ ...body, [foreign]: { accepted: true } }, record)).toEqual([foreign]);
+    // Beside the members that a receipt proves, a whole answer that says something else.
+    const part = body[members[route]];
+    const doctored = { ...part, caller: body.caller, [members[route]]: { ...part, allow: !part.allow } };
+    expect(answerDifferences(doctored, record)).toEqual(["caller", members[route]]);
+    expect(answerDifferences(body, { ...record, kind: "erasure", route: "ledger erase" })).toEqual(["receipt"]);
     const { purpose: _, ...silent } = record.request as Record<string, unknown>;
     const without = { ...record, request: silent as typeof record.request };
     expect(answerDifferences(body, without)).toEqual(["request_summary.purpose"]);

@@ -276,7 +276,7 @@ function check({ path, receipt, answer }: Given, { keys, witnesses }: Trust): Ch
   const { record } = verified;
   const isCompared = answer !== undefined && record !== undefined;
   const compare = record !== undefined && isOfEvaluation(record) ? evaluationDifferences : answerDifferences;
-  const differences = isCompared ? compare(answer, record).map((member) => path + member) : [];
+  const differences = isCompared ? compare(answer, record, path).map((member) => path + member) : [];
   return { ...verified, path, receipt, cosigned, isCompared, differences };
 }
 

@@ -30,26 +30,28 @@ interface Row extends Settled {
 }
 
 const table: readonly Row[] = recordRelations.answer;
-const routes: Readonly<Record<string, { readonly holder: string }>> = recordRelations.routes;
+const routes: Readonly<Record<string, { readonly kind: string; readonly holder: string }>> = recordRelations.routes;
 const parts = ["decision", "execution", "handling", "registration", "ingestion"];
 
 /**
  * Returns the members of the answer that differ from the record, such as `decision.allow`. Parts that the file lacks
  * are not compared; of a present part, every member is. A part that answers of the record's route never have is a
- * difference.
+ * difference, also beside the members of the part that is the file.
  *
  * @param answer of a JSON route, or only its `decision`, `registration` or `ingestion`
  */
 export function answerDifferences(answer: unknown, record: StoredRecord): readonly string[] {
   const route = record.route.slice("/v1/sdk/".length);
-  const holder = routes[route]?.holder ?? "receipt";
+  const answered = routes[route];
+  // No call is answered with the receipt of another kind, such as an operator's record.
+  if (answered?.kind !== record.kind) return ["receipt"];
   const given = objectOf(answer);
-  const whole = given.receipt === undefined ? given : { [holder]: given };
+  const whole = given.receipt === undefined ? given : { [answered.holder]: given };
   const rows = table.filter(
     ({ of, when = [] }) => (of?.includes(route) ?? true) && when.every((one) => holds(one, record)),
   );
   const names = new Set(rows.map(({ member }) => member));
-  const own = new Set([...names].map((name) => name.split(".", 1)[0]));
+  const own = new Set([...names].map((name) => name.split(".", 1)[0] as string));
   const differing = [...names].filter((name) => {
     const row = rows.find(({ member }) => member === name) as Row;
     const value = at(whole, name);
@@ -57,7 +59,8 @@ export function answerDifferences(answer: unknown, record: StoredRecord): readon
       value === undefined && (!name.includes(".") || at(whole, name.split(".", 1)[0] as string) === undefined);
     return !isLeftOut && !isDeepStrictEqual(value, settled(row, record));
   });
-  return [...differing, ...parts.filter((part) => !own.has(part) && whole[part] !== undefined)];
+  const foreign = whole === given ? parts.filter((part) => !own.has(part)) : [...new Set([...own, ...parts])];
+  return [...differing, ...foreign.filter((part) => given[part] !== undefined)];
 }
 
 function holds({ at: path, is }: Condition, record: StoredRecord): boolean {
@@ -99,10 +102,18 @@ export function isOfEvaluation({ kind, route }: StoredRecord): boolean {
   return kind === "decision" && route === evaluationPath;
 }
 
-/** Returns the members of one answer to a question, or of one decision of a search, that differ from the record. */
-export function evaluationDifferences(answer: unknown, { record_id, outcome }: StoredRecord): readonly string[] {
+/**
+ * Returns the members of one answer to a question, or of one decision of a search, that differ from the record.
+ *
+ * @param path of the part: what a part says of itself does not decide what is compared
+ */
+export function evaluationDifferences(
+  answer: unknown,
+  { record_id, outcome }: StoredRecord,
+  path: string,
+): readonly string[] {
   const { decision, decision_id, context } = objectOf(answer);
-  if (decision_id !== undefined)
+  if (path.startsWith("context."))
     return [...(decision === outcome.allow ? [] : ["decision"]), ...(decision_id === record_id ? [] : ["decision_id"])];
   const said = objectOf(context);
   const allowed: Readonly<Record<string, readonly unknown[]>> = {
@@ -130,12 +141,20 @@ export function evaluationDifferences(answer: unknown, { record_id, outcome }: S
  */
 export function wholeDifferences(answer: unknown, records: readonly StoredRecord[]): readonly string[] {
   const { context, results, page, evaluations } = objectOf(answer);
+  const isSearch = !Array.isArray(evaluations) && Array.isArray(objectOf(context).decisions);
   const parts = answerParts(answer);
   const repeated = parts.filter(
     (_, i) => records.findIndex(({ record_id }) => record_id === records[i]?.record_id) !== i,
   );
-  const differences = repeated.map(({ path }) => `${path}decision_id`);
-  if (Array.isArray(evaluations) || !Array.isArray(objectOf(context).decisions)) return differences;
+  // Members of another form of answer would be there without a record.
+  const foreign = isSearch
+    ? ["decision"]
+    : ["results", "page", ...(parts[0]?.path === "" ? [] : ["decision", "context"])];
+  const differences = [
+    ...repeated.map(({ path }) => `${path}decision_id`),
+    ...foreign.filter((name) => objectOf(answer)[name] !== undefined),
+  ];
+  if (!isSearch) return differences;
   const decisions = parts.map((part) => objectOf(part.answer));
   const fits = searches.map((search) => {
     const found = records.map(search);

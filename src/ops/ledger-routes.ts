@@ -6,7 +6,7 @@ import { receiptMembers } from "../ledger/ports/ledger.ts";
 import type { SearchQuery } from "../ledger/ports/search.ts";
 import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
 import { countsOf, type Report, readReport, reportCsv, reportTemplates, unitsOf } from "../ledger/report/report.ts";
-import { isContentParameter, openParameters, pageMembers } from "../ledger/search/search-query.ts";
+import { ambiguousId, isContentParameter, openParameters, pageMembers } from "../ledger/search/search-query.ts";
 import {
   admitViewers,
   contentOf,
@@ -129,8 +129,7 @@ function addSearchRoute({ scope, serviceName, clock, logger, logs, viewerLimits 
       return logs.search(log, criteria);
     });
     if (page === undefined) throw new ServiceError("no_route", "there is no such log");
-    if (page.ambiguous !== undefined)
-      throw new ServiceError("invalid_request", `several records have an id that begins with ${page.ambiguous}`);
+    if (page.ambiguous !== undefined) throw ambiguousId(page.ambiguous);
     return { service: serviceName, log, ...pageMembers(page) };
   };
   scope.addContentTypeParser("application/json", { parseAs: "buffer", bodyLimit: maxBodyBytes }, (_, body, done) =>

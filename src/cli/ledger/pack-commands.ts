@@ -27,7 +27,7 @@ import {
   type TimeRange,
 } from "../../ledger/pack/format.ts";
 import { verifyPack } from "../../ledger/pack/verify.ts";
-import { formOf } from "../../ledger/search/search-query.ts";
+import { formOf, isIdPrefix } from "../../ledger/search/search-query.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { requireQuorum } from "../../ledger/witness/cosignature.ts";
 import { type PolicyBundle, parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
@@ -179,6 +179,8 @@ function readSelection(flags: PackFlags): PackSelection {
   const { field, text } = given;
   if (field === "decision_id" && hasEnds(ends))
     throw new Refusal("--decision: is of any time: give no --last, --from or --to");
+  // A pack names what it is about, and a verifier compares that with whole ids.
+  if (field === "decision_id" && isIdPrefix(text)) throw searchRefusal([`${flagOf(field)}: must be a whole id`]);
   const { parse, message } = formOf(field);
   const value = parse(text);
   // No record can have this value.

@@ -22,7 +22,7 @@ import {
 import { reportHtml } from "../../ledger/report/html.ts";
 import { readReport, reportCsv, reportTemplates } from "../../ledger/report/report.ts";
 import { countRows, csvText, type Row, rowColumns, rowOf } from "../../ledger/search/rows.ts";
-import { pageMembers } from "../../ledger/search/search-query.ts";
+import { ambiguousId, pageMembers } from "../../ledger/search/search-query.ts";
 import { sumOf } from "../../ledger/search/summary.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import { command, tellSecurity } from "../frame/command.ts";
@@ -70,8 +70,7 @@ export const ledgerSearchCommand = command({
       tellSecurity(context.terminal, "ledger_searched", { ...searched, fields }, "a log is searched", "info");
       const query = { ...criteria, tenantId, summary: criteria.countBy === undefined };
       const page = await wholePage(archive, query);
-      if (page.ambiguous !== undefined)
-        throw searchRefusal([`several records have an id that begins with ${page.ambiguous}`]);
+      if (page.ambiguous !== undefined) throw searchRefusal([ambiguousId(page.ambiguous).message]);
       if (csv === true) return { text: csvOf(page) };
       const shown = records === true ? await recordsOf(archive, tenantId, page.found) : [];
       return answer(page, await emptyLine(archive, query, page), tenantId, shown);

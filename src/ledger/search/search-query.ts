@@ -1,4 +1,5 @@
 /** Parses search criteria from command-line options or URL parameters. */
+import { ServiceError } from "../../base/errors.ts";
 import { parseRecordId } from "../../base/ids.ts";
 import { defined } from "../../base/json.ts";
 import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
@@ -178,7 +179,12 @@ export function pageMembers({ found, counted, size, next }: SearchPage) {
   };
 }
 
-/** Everything that is found, page after page. */
+/** The refusal of a search by the beginning of an id that several records have. */
+export function ambiguousId(beginning: string): ServiceError {
+  return new ServiceError("invalid_request", `several records have an id that begins with ${beginning}`);
+}
+
+/** Everything that is found, page after page. Rejects with an `ambiguousId`. */
 export async function* everyFound(
   archive: Pick<StoreArchive, "search">,
   query: Omit<SearchQuery, "limit" | "after">,
@@ -186,6 +192,7 @@ export async function* everyFound(
   let after: number | undefined;
   do {
     const page = await archive.search({ ...query, limit: maxSearchLimit, ...(after !== undefined && { after }) });
+    if (page.ambiguous !== undefined) throw ambiguousId(page.ambiguous);
     yield* page.found;
     after = page.next;
   } while (after !== undefined);

@@ -171,6 +171,14 @@ describe("ledger erase with filters", () => {
     });
   });
 
+  test("says that several records have the beginning of an id, and not that there is nothing", async () => {
+    const [one = ""] = await serve(3);
+    await refused(
+      erase("--decision", one.slice(0, 8)),
+      `several records have an id that begins with ${one.slice(0, 8)}\n`,
+    );
+  });
+
   test("uses as many transactions as it needs", async () => {
     await servePersons(maxErasedAtOnce + 3);
     const { code, out } = await erase("--resource", "person-7", "--json");

@@ -131,6 +131,16 @@ describe("pack and pack verify", () => {
     expect(report.complete).toBe(["--from", "--to", "--last"].includes(options[0] ?? ""));
   });
 
+  test("are not made of the beginning of an id, which no verifier would find in them", async () => {
+    const [first = ""] = await serve(lineage);
+    expect(await makePack("--decision", first.slice(0, 20))).toEqual({
+      code: 2,
+      out: "",
+      err: "--decision: must be a whole id\n",
+    });
+    expect(existsSync(out())).toBe(false);
+  });
+
   test("contain no policy text about other tenants, unless all are requested", async () => {
     const content = policyText({ "*": "a", bob: "b" });
     const { first, revision } = await serveUnder(content);

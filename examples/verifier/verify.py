@@ -748,8 +748,95 @@ def parse_line(data):
     return line
 
 
+ALGORITHMS = (
+    (32, "md5"),
+    (40, "sha1 sha-1"),
+    (56, "sha224 sha-224 sha2-224"),
+    (64, "sha256 sha-256 sha2-256"),
+    (96, "sha384 sha-384 sha2-384"),
+    (128, "sha512 sha-512 sha2-512"),
+    (64, "sha512-256 sha-512-256 sha2-512-256"),
+    (56, "sha3-224"),
+    (64, "sha3-256"),
+    (96, "sha3-384"),
+    (128, "sha3-512"),
+    (128, "blake2b blake2b-512 blake2b512"),
+    (64, "blake2b-256 blake2b256"),
+    (64, "blake2s blake2s-256 blake2s256"),
+    (64, "blake3"),
+)
+DIGESTS = {name: (names.split()[0], digits) for digits, names in ALGORITHMS for name in names.split()}
+
+
+def canonical_digest(given):
+    """The digest as lowercase hexadecimal, under the first name of its algorithm; any other text as it is."""
+    name, _, value = given.partition(":")
+    if name not in DIGESTS or value == "":
+        return given
+    name, digits = DIGESTS[name]
+    if len(value) == digits and re.fullmatch(r"[0-9a-fA-F]+", value):
+        return f"{name}:{value.lower()}"
+    plain = value.rstrip("=")
+    for alphabet in (b"+/", b"-_"):
+        try:
+            data = base64.b64decode(plain.encode("ascii") + b"=" * (-len(plain) % 4), alphabet, validate=True)
+        except ValueError:
+            continue
+        if 2 * len(data) == digits and base64.b64encode(data, alphabet).rstrip(b"=").decode() == plain:
+            return f"{name}:{data.hex()}"
+    return f"{name}:{value}"
+
+
+DIGITS, LOWER, UPPER = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+BITCOIN = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+# Alphabets of multibase, by prefix: all but base256emoji.
+BASES = {
+    **{"0": "01", "7": DIGITS[:8], "9": DIGITS, "f": DIGITS + "abcdef", "F": DIGITS + "ABCDEF"},
+    **dict.fromkeys("bc", LOWER + "234567") | dict.fromkeys("BC", UPPER + "234567"),
+    **dict.fromkeys("vt", DIGITS + LOWER[:22]) | dict.fromkeys("VT", DIGITS + UPPER[:22]),
+    **{"h": "ybndrfg8ejkmcpqxot1uwisza345h769", "k": DIGITS + LOWER, "K": DIGITS + UPPER},
+    **{"z": BITCOIN, "Z": BITCOIN[:9] + BITCOIN[33:] + BITCOIN[9:33]},
+    **dict.fromkeys("mM", UPPER + LOWER + DIGITS + "+/") | dict.fromkeys("uU", UPPER + LOWER + DIGITS + "-_"),
+}
+
+
+def decode_base(alphabet, encoded):
+    """The bytes; None if the text is not of this alphabet."""
+    bits = len(alphabet).bit_length() - 1
+    is_binary = len(alphabet) == 1 << bits
+    plain = encoded.rstrip("=") if is_binary else encoded
+    value = 0
+    for character in plain:
+        if character not in alphabet:
+            return None
+        value = value * len(alphabet) + alphabet.index(character)
+    if not is_binary:
+        zeros = len(plain) - len(plain.lstrip(alphabet[0]))
+        return bytes(zeros) + value.to_bytes((value.bit_length() + 7) // 8, "big")
+    left = len(plain) * bits % 8
+    if left >= bits or value & ((1 << left) - 1):
+        return None
+    return (value >> left).to_bytes(len(plain) * bits // 8, "big")
+
+
+def canonical_cid(given):
+    """The bytes of a CID, of version 0 as of version 1; any other text as it is."""
+    if given.startswith("Q"):
+        data = decode_base(BITCOIN, given)
+        return b"\x01\x70" + data if data is not None and len(data) == 34 and data[:2] == b"\x12\x20" else given
+    data = decode_base(BASES[given[0]], given[1:]) if given[:1] in BASES else None
+    return data if data is not None and data[:1] == b"\x01" else given
+
+
+SPELLED = {"artifact_digest": canonical_digest, "cid": canonical_cid}
+
+
+def spelled_once(field, value):
+    return SPELLED[field](value) if field in SPELLED else value
+
+
 def term_values(record, field):
-    """What a record can be selected by."""
+    """What a record can be selected by, digests and CIDs in one spelling."""
     request, outcome = record["request"], record["outcome"]
     if field == "principal":
         values = [record["caller"]["principal_id"]]
@@ -771,7 +858,7 @@ def term_values(record, field):
         values = [request.get("artifact_digest")]
     else:
         values = [request.get("artifact_cid"), request.get("artifact_merkle_root_cid"), outcome.get("artifact_cid")]
-    return [value for value in values if text(value) and value != ""]
+    return [spelled_once(field, value) for value in values if text(value) and value != ""]
 
 
 class Pack:
@@ -912,7 +999,8 @@ class Pack:
         if record is None and not erased:
             return
         self.shown += within
-        field, value = self.selection["field"], self.selection["value"]
+        field = self.selection["field"]
+        value = spelled_once(field, self.selection["value"])
         cited = [leaf["record_id"]] if record is None else term_values(record, "decision_id")
         if record is not None and within and value in term_values(record, field):
             if field in LINKED:

@@ -3,9 +3,13 @@ import { execFile } from "node:child_process";
 import { createHash, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { base36 } from "multiformats/bases/base36";
+import { base58btc } from "multiformats/bases/base58";
+import { CID } from "multiformats/cid";
 import { describe, expect, test } from "vitest";
 import ranges from "../../clients/conformance/vectors/ranges.json" with { type: "json" };
 import type { JsonValue } from "../../src/base/json.ts";
+import { rawCid } from "../../src/ledger/artifacts/cid.ts";
 import type { PackLine } from "../../src/ledger/pack/format.ts";
 import { canonicalText } from "../../src/ledger/record/canonical.ts";
 import { findReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
@@ -124,6 +128,26 @@ describe("packs", () => {
     expect(verdicts[0]?.part).toEqual(part && { leaves, shown, closed });
     // Undetectable changes are few: of the maker's word on the time, of the selection's ends.
     expect(expected.filter((ok) => ok).length).toBeLessThan(30);
+  });
+
+  test("of an artifact have its records, however they spell its digest or CID", async () => {
+    const hex = "ab".repeat(32);
+    const cid = rawCid(hex);
+    const log = memoryLog();
+    const spellings = [
+      { digest: `sha256:${hex}`, cid },
+      { digest: `sha-256:${hex.toUpperCase()}`, cid: cid.toUpperCase() },
+      { digest: `sha2-256:${Buffer.from(hex, "hex").toString("base64url")}`, cid: CID.parse(cid).toString(base58btc) },
+      { digest: `sha256:${Buffer.from(hex, "hex").toString("base64")}`, cid: CID.parse(cid).toString(base36) },
+    ];
+    for (const named of spellings) log.append(evidence("access", named));
+    log.append(evidence("access", { digest: `sha256:${"cd".repeat(32)}`, cid: rawCid("cd".repeat(32)) }));
+    const packs = [
+      await log.pack({ field: "artifact_digest", value: `sha256:${hex}` }),
+      await log.pack({ field: "cid", value: cid }),
+    ];
+    for (const verdict of await pythonOn("pack", packs, "--key", log.vkey()))
+      expect(verdict).toMatchObject({ ok: true, records: spellings.length });
   });
 
   test("of a subject have the questions about it only, whatever the names look like", async () => {

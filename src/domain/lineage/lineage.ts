@@ -1,4 +1,6 @@
 /** The history of each artifact in a pack, in order. */
+import { canonicalDigest } from "../../ledger/artifacts/digest.ts";
+import { nameOfCid } from "../../ledger/artifacts/registrations.ts";
 import type { CheckedEntry, CompleteRange } from "../../ledger/pack/entry-checks.ts";
 import { type EvidenceCode, evidenceCodes } from "../../ledger/ports/search.ts";
 import { PackFacts, type Remark, remarksOn, type Step, stepOf } from "./remarks.ts";
@@ -61,7 +63,7 @@ export function lineageOf(shown: readonly Step[], range: CompleteRange | undefin
   for (const step of linked) {
     const [registered] = step.relied_on ?? [];
     const registration = registered === undefined ? undefined : byId.get(registered);
-    // A decision may spell the name of its artifact differently from its registration.
+    // A decision may name its artifact by another digest or CID than its registration.
     groups.join([...namesOf(step), ...(registration === undefined ? [] : namesOf(registration))]);
   }
   const members = new Map<string, Step[]>();
@@ -112,8 +114,9 @@ function hasName(step: Step): boolean {
   return namesOf(step).length > 0;
 }
 
+/** One name for all spellings: those by which registrations are found. */
 function namesOf({ artifact_digest, cids = [] }: Step): readonly string[] {
-  return [...(artifact_digest === undefined ? [] : [`digest ${artifact_digest}`]), ...cids.map((cid) => `cid ${cid}`)];
+  return [...(artifact_digest === undefined ? [] : [canonicalDigest(artifact_digest)]), ...cids.map(nameOfCid)];
 }
 
 /** Union-find of names that records declare to be of the same artifact. */

@@ -5,6 +5,7 @@ import { reportText } from "../../../src/cli/ledger/pack-commands.ts";
 import { type Lineage, LineageCollector, lineageOf } from "../../../src/domain/lineage/lineage.ts";
 import type { Step } from "../../../src/domain/lineage/remarks.ts";
 import { type PackReport, packReport } from "../../../src/domain/lineage/report.ts";
+import { rawCid } from "../../../src/ledger/artifacts/cid.ts";
 import type { PackSelection } from "../../../src/ledger/pack/format.ts";
 import { type MemoryLog, memoryLog, moment } from "../ledger/pack/memory-log.ts";
 import { verifyText } from "../ledger/pack/packs.ts";
@@ -256,6 +257,21 @@ test("a lineage and its text cost the same for each step, however many one artif
   const few = readsEach(1_000);
   // Sorting costs a logarithm; 8 times the steps would cost 8 times as much each where work is quadratic.
   expect(readsEach(8_000)).toBeLessThan(2 * few);
+});
+
+test("an artifact has one lineage, however its records spell its digest or CID", async () => {
+  const bytes = Buffer.alloc(32, 0xab);
+  const log = memoryLog();
+  const decided = log.append(decision(true));
+  log.append(registration({ digest: `sha256:${bytes.toString("hex")}`, decision: decided }));
+  for (const named of [
+    { digest: `sha-256:${bytes.toString("hex").toUpperCase()}` },
+    { digest: `sha256:${bytes.toString("base64url")}` },
+    { cid: rawCid(bytes.toString("hex")) },
+    { cid: rawCid(bytes.toString("hex")).toUpperCase() },
+  ])
+    log.append(evidence("protect", { ...named, decision: decided }));
+  expect(await remarks(log)).toEqual([""]);
 });
 
 test("a decision is listed with the artifact of the registration that it relied on, whatever it names", () => {

@@ -206,6 +206,11 @@ export const witnesses = mapSetting(
       v.pipe(href, v.check(isGuarded, mustUseHttps)),
     ),
     v.check(({ size }) => size > 0 && size <= maxWitnesses, `must name 1 to ${maxWitnesses} witnesses`),
+    // A cosignature does not cover the name: one key under two names would count twice for the quorum.
+    v.check(
+      (map) => new Set([...map.keys()].map((vkey) => vkey.split("+").slice(2).join("+"))).size === map.size,
+      "names a witness's key twice",
+    ),
     v.transform((map): readonly WitnessSetting[] => [...map].map(([key, url]) => ({ key, url }))),
   ),
 );

@@ -355,7 +355,7 @@ function readTrust({ key = [], witness = [], quorum }: TrustOptions): Trust {
   if (witnesses.includes(undefined))
     throw new Refusal("--witness: is not a verifier key of Ed25519 cosignatures (name+id+key, type 4)");
   // One key under two names would count twice.
-  const publicKeys = witness.map((vkey) => vkey.slice(vkey.lastIndexOf("+")));
+  const publicKeys = witness.map((vkey) => vkey.split("+").slice(2).join("+"));
   if (new Set(publicKeys).size < publicKeys.length) throw new Refusal("--witness: names a key twice");
   if (quorum !== undefined && witness.length === 0) throw new Refusal("--quorum: needs --witness");
   const count = quorum === undefined ? witness.length : Number(quorum);

@@ -37,6 +37,8 @@ function witness(number: number, name = `witness.example/w${number}`) {
 
 const [first, second] = [witness(1), witness(2)];
 const both = ["--witness", first.vkey, "--witness", second.vkey];
+/** Base64 of both keys ends with a plus sign, which also separates the parts of a verifier key. */
+const [alike, other] = [witness(77), witness(94)];
 
 beforeAll(async () => {
   enterWithStore();
@@ -71,6 +73,12 @@ describe.each(Object.entries(commands))("%s verify", (_, verify) => {
     ["the one that is demanded", first.cosign(), ["--witness", first.vkey], [1]],
     ["both", (note) => second.cosign()(first.cosign()(note)), both, [1, 2]],
     ["one of two, where one is enough", second.cosign(), [...both, "--quorum", "1"], [2]],
+    [
+      "two whose keys end alike",
+      (note) => other.cosign()(alike.cosign()(note)),
+      ["--witness", alike.vkey, "--witness", other.vkey],
+      [77, 94],
+    ],
   ])("accepts cosignatures of %s, and names them", async (__, cosign, options, expected) => {
     const { code, out } = await verify(cosign, ...options);
     expect(code).toBe(0);

@@ -9,7 +9,7 @@ import { filesOf, problemsOf } from "./read.ts";
 const witnesses = (count: number) =>
   JSON.stringify(
     Object.fromEntries(
-      Array.from({ length: count }, (_, i) => [`w.example/${i}+0000000${i}+AAAA`, `https://w.example/${i}`]),
+      Array.from({ length: count }, (_, i) => [`w.example/${i}+0000000${i}+AAA${i}`, `https://w.example/${i}`]),
     ),
   );
 
@@ -67,6 +67,10 @@ const weak: readonly (readonly [env: Environment, problem: string])[] = [
   [witnessed('{"w.example/1+00000001+AAAA":"http://w.example/"}'), "w.example/1+00000001+AAAA: must use https"],
   [witnessed('{"w.example":"https://w.example/"}'), "SVC_WITNESSES: w.example: must be a verifier key"],
   [witnessed("{}"), "SVC_WITNESSES: must name 1 to 16"],
+  [
+    witnessed('{"w.example/1+00000001+A+AA":"https://w.example/1","w.example/2+00000002+A+AA":"https://w.example/2"}'),
+    "SVC_WITNESSES: names a witness's key twice",
+  ],
 
   // Which callers may say who they are.
   [noIssuer, "SVC_OIDC_ISSUER: is required"],

@@ -117,14 +117,21 @@ export const keysShowCommand = command({
     const { tenant, retired } = context.options;
     return withArchive(context, async (opened) => {
       const { archive } = opened;
-      const keys = await ownKeys(opened);
+      const { keys } = await ownKeys(opened);
       const heads = (await archive.logs()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
       if (heads.length === 0) throw new Refusal("there is no such log");
-      const signer = new LogSigner(retired === true ? [keys[0]] : keys);
+      const signer = new LogSigner(keys);
       const logs = await Array.fromAsync(heads, async (head) => {
         const { tenantId, origin } = head;
-        const old = retired === true ? { retired_keys: await retiredKeys(archive, head) } : {};
-        return { tenant_id: tenantId, origin, keys: signer.verifierKeys(origin), ...old };
+        const old = retired === true ? { retired_keys: await retiredKeys(archive, head) } : undefined;
+        // A key of the file counts without a bound until this log has retired it.
+        const isBounded = (vkey: string) => old?.retired_keys.some((each) => each.startsWith(`${vkey}@`)) === true;
+        return {
+          tenant_id: tenantId,
+          origin,
+          keys: signer.verifierKeys(origin).filter((vkey) => !isBounded(vkey)),
+          ...old,
+        };
       });
       return { value: { logs }, text: logs.flatMap((log) => [...log.keys, ...(log.retired_keys ?? [])]).join("\n") };
     });
@@ -159,25 +166,27 @@ interface SignedState extends SignedTree {
  */
 export async function signed(opened: OpenedStore, committed: LogState): Promise<SignedState> {
   const { archive } = opened;
-  const keys = await ownKeys(opened);
+  const { signing } = await ownKeys(opened);
   const signable = await archive.signable(committed);
   if ("problem" in signable) throw new Refusal(signable.problem);
   const { head } = signable;
   const stored = (await archive.cosignatures()).filter((one) => one.tenantId === head.tenantId && isTree(one, head));
   const cosignatures = () => stored.map(({ line }) => line).join("");
-  const signer = cosigning(new LogSigner(keys), { cosignatures });
+  const signer = cosigning(new LogSigner(signing), { cosignatures });
   return { ...signedTree(head, signer), head, verifierKeys: signer.verifierKeys(head.origin) };
 }
 
 /**
- * The keys of the file, of which one must be the store's newest: a service that rotates puts the next before it.
- * Verifiers of the log would not accept a signature by other keys.
+ * The keys of the file, and those that sign: the store's newest, which must be among them, and those behind it. A
+ * rotation puts the next key before it, which signs nothing until a service has handed the logs over to it.
  */
-async function ownKeys({ archive, keyPath }: OpenedStore): Promise<SigningKeys> {
+async function ownKeys({ archive, keyPath }: OpenedStore): Promise<Readonly<Record<"keys" | "signing", SigningKeys>>> {
   const keys = readKeys(keyPath, "if no key ever signed here, `keys generate` makes it");
   const newest = (await archive.signingKeys()).at(-1);
-  if (newest === undefined || keys.some(({ publicKey }) => sameHash(publicKey, newest))) return keys;
-  throw new Refusal(`${keyPath} does not have the key that signs the logs of this store.`);
+  const at = newest === undefined ? 0 : keys.findIndex(({ publicKey }) => sameHash(publicKey, newest));
+  const [first, ...others] = at < 0 ? [] : keys.slice(at);
+  if (first === undefined) throw new Refusal(`${keyPath} does not have the key that signs the logs of this store.`);
+  return { keys, signing: [first, ...others] };
 }
 
 /** The keys of the file; throws a Refusal if it is invalid. */

@@ -87,6 +87,21 @@ describe("keys", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0, out: expect.stringContaining("5 leaves") });
   });
 
+  test("a key that no service has taken yet signs nothing, and the one that signs is shown beside it", async () => {
+    const [recorded] = await serve("alice");
+    const [before = ""] = (await run("keys", "show")).out.split("\n");
+    await run("keys", "rotate", ...erasing);
+    const keys = (await run("keys", "show", "--retired")).out.trim().split("\n");
+    expect(keys).toEqual([expect.not.stringContaining(before), before]);
+    const { cose, proof } = JSON.parse((await run("ledger", "receipt", recorded?.recordId ?? "", "--cose")).out);
+    const keyIds = keys.map((vkey) => Buffer.from(vkey.split("+")[1] ?? "", "hex"));
+    expect(keyIds.map((keyId) => Buffer.from(cose, "base64").includes(keyId))).toEqual([false, true]);
+    expect(proof.match(/^\u2014 /gm)).toHaveLength(1);
+    await serve("alice");
+    const after = (await run("keys", "show", "--retired")).out.trim().split("\n");
+    expect(after).toEqual([keys[0], `${before}@2`]);
+  });
+
   test("a file without such a key is refused", async () => {
     await serve("alice");
     writeFileSync(storeIn(directory).keyPath, "not a key");

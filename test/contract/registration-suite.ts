@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parsePrincipalId, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import {
   countingRegistrations,
+  nameOfDecision,
   type Registration,
   registrationsOf,
   reliedOn,
@@ -27,6 +28,7 @@ interface Said {
   readonly rewraps?: readonly string[];
   readonly digest?: string;
   readonly cid?: string;
+  readonly decision?: string;
   /** Length of some unread text. */
   readonly padding?: number;
 }
@@ -51,12 +53,13 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       const record = makeRecord(tenantId, { kind: "registration" });
       const principal_id = parsePrincipalId(said.by ?? "owner");
       if (principal_id === undefined) throw new Error("The test's own value is malformed.");
-      const { citation = "none", rewraps, cid, padding, labels = [] } = said;
+      const { citation = "none", rewraps, cid, decision, padding, labels = [] } = said;
       const request = {
         artifact_digest: said.digest ?? digest,
         labels,
         ...(padding !== undefined && { attributes: { padding: "x".repeat(padding) } }),
         ...(cid !== undefined && { artifact_cid: cid }),
+        ...(decision !== undefined && { decision_id: decision }),
       };
       const outcome = {
         accepted: citation === "none" || citation === "matched",
@@ -160,6 +163,20 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       await ledger.close();
       ledger = await fixture.open({ clock, random });
       await register();
+      expect(await problems()).toEqual([]);
+    });
+
+    test("of a decision finds each of its artifacts, in whatever order they were registered", async () => {
+      const under = { citation: "matched", decision: "d" };
+      const first = await register({ ...under, labels: [other] });
+      const second = await register({ ...under, digest: other });
+      await register(under);
+      const last = await register(under);
+      expect(await found([nameOfDecision("d"), digest, other])).toEqual([
+        [first, second, last],
+        [first, last],
+        [second],
+      ]);
       expect(await problems()).toEqual([]);
     });
 

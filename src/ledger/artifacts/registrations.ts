@@ -29,6 +29,7 @@ export interface Registration {
   readonly matched: boolean;
   /** Whether it cites an allowed rewrap that names this artifact. */
   readonly rewraps: boolean;
+  /** Under the name of a decision, the artifact's name too. */
   readonly labels: readonly string[];
 }
 
@@ -49,10 +50,18 @@ export function registrationsOf(leafIndex: number, record: RegistrationSource): 
   if (kind !== "registration" || outcome.accepted !== true) return new Map();
   const matched = outcome.citation === "matched";
   const rewrapped = matched ? textsOf(outcome.rewraps) : [];
-  const registration = { leafIndex, principalId: caller.principal_id, matched, labels: textsOf(request.labels) };
+  const labels = textsOf(request.labels);
+  const registration = { leafIndex, principalId: caller.principal_id, matched, labels };
   const names = registeredNames(request, outcome);
-  if (matched && typeof request.decision_id === "string") names.push(nameOfDecision(request.decision_id));
-  return new Map(names.map((name) => [name, { ...registration, rewraps: rewrapped.includes(name) }]));
+  const named = new Map(names.map((name) => [name, { ...registration, rewraps: rewrapped.includes(name) }]));
+  // Every artifact of a decision is relied on, as every label is, so that none passes for another. No label has U+0000.
+  if (matched && typeof request.decision_id === "string")
+    named.set(nameOfDecision(request.decision_id), {
+      ...registration,
+      rewraps: false,
+      labels: [...labels, `\u0000${names[0]}`],
+    });
+  return named;
 }
 
 /**

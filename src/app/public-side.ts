@@ -80,8 +80,8 @@ export async function createPublicSide(
     if (isMatched) metrics.evidenceArrived(tenantId);
   };
   const dependencies = { deployment, live, ledger, clock, random, hasher, observeEvidence, ...deciding };
-  const takeItems: TakeItems = (call, count, signal) =>
-    quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, call, count, signal);
+  const takeItems: TakeItems = (...batch) =>
+    quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, ...batch);
   const apis = [...furtherApis(config, dependencies, takeItems, authenticator), ...(sessionApi ? [sessionApi] : [])];
   const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
   const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
@@ -193,11 +193,14 @@ export async function openQuotas(
   return new Quotas({ table: () => file.current, counters, clock, timers, onEvent: metrics.quotaEvent });
 }
 
+/** Methods whose bodies may have artifacts. Streams count the artifacts of each batch. */
+const artifactMethods: ReadonlySet<string> = new Set([
+  "RegistrationService/RegisterArtifact",
+  "BulkRecordService/RegisterArtifacts",
+]);
+
 /** The quotas that calls of each method use. Only calls that change something are recorded. */
 function quotaUses(methods: readonly (Pick<ServedMethod, "rpc"> & Partial<ServedMethod>)[]): (rpc: string) => QuotaUse {
   const recorded = new Set(methods.flatMap(({ rpc, verb }) => (verb === "GET" ? [] : [rpc])));
-  return (rpc) => ({
-    isRecorded: recorded.has(rpc),
-    isArtifact: rpc === "RegistrationService/RegisterArtifact",
-  });
+  return (rpc) => ({ isRecorded: recorded.has(rpc), isArtifact: artifactMethods.has(rpc) });
 }

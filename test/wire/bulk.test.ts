@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromBinary, fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { createClient } from "@connectrpc/connect";
+import { Code, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyRange } from "../../clients/typescript/src/receipts.ts";
@@ -337,9 +337,13 @@ describe("scopes and quotas", () => {
     folder = mkdtempSync(join(tmpdir(), "svc-bulk-"));
     const quotas = join(folder, "quotas.json");
     const requests = { limit: 10, period_seconds: 3600 };
-    writeFileSync(quotas, JSON.stringify({ tenants: { limited: { requests, records: requests } } }));
+    const artifacts = { artifact_bytes: { limit: 65_536, period_seconds: 3600 } };
+    const tenants = { limited: { requests, records: requests }, bulky: artifacts, streaming: artifacts };
+    writeFileSync(quotas, JSON.stringify({ tenants }));
     const clients = [
       ["limited", ["platform-api.access", "policy.read"]],
+      ["bulky", ["platform-api.access", "artifacts.write"]],
+      ["streaming", ["platform-api.access", "artifacts.write"]],
       ["unscoped", ["platform-api.access", "keys.use"]],
     ] as const;
     const env = { SVC_BULK: "on", SVC_QUOTAS: quotas };
@@ -382,6 +386,37 @@ describe("scopes and quotas", () => {
     const last = await ask(3);
     expect(last.status).toBe(200);
     expect(remaining(last)).toContain('"records";r=4');
+  });
+
+  const artifact = { artifact_digest: "own:1", artifact_object_b64: "A".repeat(40_000) };
+  const registration = { ...sampleOf("/v1/sdk/artifact-register"), ...artifact };
+
+  test("quotas count the bytes of artifacts in bulk calls as on the single route", async () => {
+    const token = await tokenOf("bulky");
+    const register = () => {
+      const body = { items: [{ idempotency_key: randomUUID(), registration }] };
+      return rest(`${gateway.url}/v1/bulk/artifact-registrations`, { token, body });
+    };
+    expect(outcomes(await register())).toEqual(["answered"]);
+    const { status, body } = await register();
+    expect([status, body.error.reason]).toEqual([429, "rate_limited"]);
+  });
+
+  test("quotas count the bytes of artifacts on a stream", async () => {
+    const headers = { authorization: `Bearer ${await tokenOf("streaming")}` };
+    const item = { registration: requestFromRest(methodOn("/v1/sdk/artifact-register"), registration) as Any };
+    const acknowledged = Promise.withResolvers<void>();
+    async function* requests() {
+      yield { sequence: 1n, item: { ...item, idempotencyKey: randomUUID() } };
+      await acknowledged.promise;
+      yield { sequence: 2n, item: { ...item, idempotencyKey: randomUUID() } };
+    }
+    const client = createClient(BulkStreamService, createGrpcTransport({ baseUrl: gateway.url }));
+    const answers = client.streamRegistrations(requests(), { headers })[Symbol.asyncIterator]();
+    const first: Any = await answers.next();
+    expect(first.value.items[0].result.outcome).toBe(ItemOutcome.ANSWERED);
+    acknowledged.resolve();
+    await expect(answers.next()).rejects.toMatchObject({ code: Code.ResourceExhausted });
   });
 });
 

@@ -63,6 +63,7 @@ export type SettleItems = (recorded: number, asked?: number) => void;
  * Takes the quota for recorded items of a call or a stream, besides that of the call itself. Resolves with a function
  * that gives back what was not recorded or not asked for.
  *
+ * @param artifactBytes of the artifacts that the items have
  * @throws ServiceError as `takeForItems`
  */
 export async function takeForBatch(
@@ -70,8 +71,9 @@ export async function takeForBatch(
   call: Call,
   count: number,
   signal: AbortSignal,
+  artifactBytes = 0,
 ): Promise<SettleItems> {
-  const hold = await takeMany(quotas, count, true, call, signal);
+  const hold = await takeMany(quotas, count, true, call, signal, artifactBytes);
   if (hold?.refusal !== undefined) throw hold.refusal;
   return (records, requests = count) => hold?.settle({ requests, records });
 }
@@ -82,9 +84,10 @@ async function takeMany(
   isRecorded: boolean,
   { caller }: Call,
   signal: AbortSignal,
+  artifactBytes = 0,
 ): Promise<QuotaHold | undefined> {
   if (caller === undefined) return undefined;
-  const amounts = { requests: count, records: isRecorded ? count : 0, artifact_bytes: 0 };
+  const amounts = { requests: count, records: isRecorded ? count : 0, artifact_bytes: artifactBytes };
   const request = { tenantId: caller.tenantId, amounts, isStoreless: false, isWhole: true, signal };
   return withinDeadline(async () => quotas.take(request), signal);
 }

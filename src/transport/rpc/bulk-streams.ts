@@ -56,7 +56,7 @@ async function* acknowledged<
   dependencies: BulkRecordDependencies,
   options: BulkStreamOptions,
   rules: Rules,
-  { record, membersOf }: RecordKind<Item, Answer, Members>,
+  { record, membersOf, artifactBytesOf }: RecordKind<Item, Answer, Members>,
 ) {
   const call = callOf(context);
   const { signal } = context;
@@ -81,7 +81,8 @@ async function* acknowledged<
     if (batch === undefined) return;
     // Credentials may have been revoked since the last items: nothing more is recorded then.
     await stillAllowed();
-    const settle = await options.takeItems(call, batch.length, signal);
+    const artifactBytes = batch.reduce((sum, { item }) => sum + (item === undefined ? 0 : artifactBytesOf(item)), 0);
+    const settle = await options.takeItems(call, batch.length, signal, artifactBytes);
     await call.ticket?.resume();
     const results = await handleAll(dependencies.ledger, identityOf(context), {
       count: batch.length,

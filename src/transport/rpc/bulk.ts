@@ -195,4 +195,9 @@ export function createAsking(evaluations: Evaluations, { takeItems }: AskingOpti
 }
 
 /** Takes quota for items; resolves with a function that settles how many were recorded. */
-export type TakeItems = (call: Call, count: number, signal: AbortSignal) => Promise<SettleItems>;
+export type TakeItems = (
+  call: Call,
+  count: number,
+  signal: AbortSignal,
+  artifactBytes?: number,
+) => Promise<SettleItems>;

@@ -139,6 +139,8 @@ export interface RecordKind<Item, Answer, Members> {
   ) => Promise<Answer>;
   readonly receiptOf: (answer: Answer) => DecisionMembers["receipt"];
   readonly membersOf: (context: HandlerContext, answer: Answer) => Members;
+  /** Bytes of the artifact that an item has, as sent. */
+  readonly artifactBytesOf: (item: Item) => number;
 }
 
 export const events = {
@@ -152,6 +154,7 @@ export const events = {
     const $typeName = "platform.sdk.v1.Ingestion";
     return { ingestion: { ...withReceipt(context, ingestion), $typeName }, warnings } as const;
   },
+  artifactBytesOf: () => 0,
 };
 
 export const registrations = {
@@ -174,6 +177,7 @@ export const registrations = {
     const $typeName = "platform.sdk.v1.Registration";
     return { registration: { ...withReceipt(context, registration), $typeName }, warnings } as const;
   },
+  artifactBytesOf: ({ registration }: RegistrationItem) => registration?.artifactObjectB64?.length ?? 0,
 };
 
 /** Programming error: the rules of the item require the member. */

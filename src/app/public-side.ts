@@ -140,9 +140,11 @@ function observeDecisions(
     const fields = { ...securityFields("denials_spiked"), tenant_id: tenantId, principal_id: principalId };
     logger.warn({ ...fields, denials: spikeDenials, window_ms: spikeWindowMs }, "a principal is denied many decisions");
   });
-  return ({ query, decision, decisionId, span }) => {
+  return ({ route, query, decision, decisionId, span }) => {
     const { tenantId, principalId } = query.caller;
-    metrics.decided(tenantId, query.action, decision.allow, decision.guidance.evidence_expected.length > 0);
+    // An AuthZEN question permits no act, so no event need follow it.
+    const expectsEvidence = route !== "evaluation" && decision.guidance.evidence_expected.length > 0;
+    metrics.decided(tenantId, query.action, decision.allow, expectsEvidence);
     if (!decision.allow) denied(tenantId, principalId);
     for (const alert of decision.alerts) {
       metrics.policyAlerted(tenantId, alert, decision.allow);

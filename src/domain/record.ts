@@ -24,6 +24,7 @@ export interface CallIdentity {
 }
 
 export interface DecisionMade {
+  readonly route: RecordedRoute;
   readonly query: PolicyQuery;
   readonly decision: PolicyDecision;
   readonly decisionId: RecordId;

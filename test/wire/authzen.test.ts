@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defaultClient } from "../../dev/issuer.ts";
 import { authzenMetadata } from "../../src/app/further-apis.ts";
 import { gateways, todos } from "../fixtures/authzen-pairs.ts";
 import { authzenPolicies, ordinaryScopes, record, startAuthzen, user } from "../harness/authzen.ts";
@@ -150,6 +151,25 @@ test("the record has both identities, the question, and its mapping", async () =
     },
     outcome: { allow: true, reasons: ["platform/enforcement-points", "tenant/records-are-read"] },
   });
+});
+
+test("a permitted question is counted as a decision, and not as one that an event should follow", async () => {
+  const expected = 'svc_tenant_evidence_total{tenant="tenant-a",state="expected"}';
+  const counts = async () => {
+    const text = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+    const of = (name: string) =>
+      Number(
+        text
+          .split("\n")
+          .find((line) => line.startsWith(name))
+          ?.split(" ")[1] ?? 0,
+      );
+    return [of('svc_tenant_decisions_total{tenant="tenant-a",allow="true"}'), of(expected)] as const;
+  };
+  const [decided, awaited] = await counts();
+  for (const subject of [user("alice"), { type: "principal", id: defaultClient().principalId }])
+    expect((await ask({ ...readsAlice, subject })).body.decision).toBe(true);
+  expect(await counts()).toEqual([decided + 2, awaited]);
 });
 
 test("an enforcement point may ask about itself without a further scope, by its own rights", async () => {

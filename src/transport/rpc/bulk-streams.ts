@@ -13,7 +13,7 @@ import { handleAll } from "../../domain/bulk.ts";
 import { callerOf, callOf } from "../calls/call.ts";
 import type { Inlet } from "../calls/inlet.ts";
 import { type Rules, rulesOf } from "../codec/rules.ts";
-import { itemMembers, pause, shownBy, type TakeItems } from "./bulk.ts";
+import { itemMembers, orGiveBack, pause, shownBy, type TakeItems } from "./bulk.ts";
 import { identityOf, receiptDetailOf } from "./messages.ts";
 import { type BulkRecordDependencies, events, type RecordKind, registrations } from "./records.ts";
 
@@ -83,13 +83,15 @@ async function* acknowledged<
     await stillAllowed();
     const artifactBytes = batch.reduce((sum, { item }) => sum + (item === undefined ? 0 : artifactBytesOf(item)), 0);
     const settle = await options.takeItems(call, batch.length, signal, artifactBytes);
-    await call.ticket?.resume();
-    const results = await handleAll(dependencies.ledger, identityOf(context), {
-      count: batch.length,
-      handle: async (index, identity, ledger) =>
-        record({ ...dependencies, ledger }, identity, itemOf<Item>(batch[index] as Request, rules), signal),
-      shown: shownBy[receiptDetailOf(call)],
-      pause: (until) => pause(call, until),
+    const results = await orGiveBack(settle, async () => {
+      await call.ticket?.resume();
+      return handleAll(dependencies.ledger, identityOf(context), {
+        count: batch.length,
+        handle: async (index, identity, ledger) =>
+          record({ ...dependencies, ledger }, identity, itemOf<Item>(batch[index] as Request, rules), signal),
+        shown: shownBy[receiptDetailOf(call)],
+        pause: (until) => pause(call, until),
+      });
     });
     call.ticket?.park();
     call.streamedItems += batch.length;

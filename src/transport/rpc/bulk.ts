@@ -9,7 +9,7 @@ import {
 } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import { requireScopes } from "../../auth/authenticator.ts";
 import { presentedScheme } from "../../auth/challenge.ts";
-import { ServiceError } from "../../base/errors.ts";
+import { type Reason, ServiceError } from "../../base/errors.ts";
 import { mapInTurns } from "../../base/timers.ts";
 import { type DecisionMembers, type ProvingLedger, proveRange } from "../../domain/answer.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult, type StopRule } from "../../domain/bulk.ts";
@@ -187,7 +187,8 @@ export function createAsking(evaluations: Evaluations, { takeItems }: AskingOpti
       // The call itself was counted as one of them.
       const others = requests.length - 1;
       const settle = others > 0 ? await takeItems(call, others, context.signal) : undefined;
-      const answers = await evaluations.evaluate(identity, requests, (until) => pause(call, until), stopsAfter);
+      const evaluate = () => evaluations.evaluate(identity, requests, (until) => pause(call, until), stopsAfter);
+      const answers = await orGiveBack(settle, evaluate);
       settle?.(answers.length - 1, answers.length - 1);
       return answers;
     },
@@ -201,3 +202,16 @@ export type TakeItems = (
   signal: AbortSignal,
   artifactBytes?: number,
 ) => Promise<SettleItems>;
+
+/** Reasons of refusals before anything is recorded. */
+const unrecorded: ReadonlySet<Reason> = new Set<Reason>(["overloaded", "policy_unavailable", "rate_limited"]);
+
+/** Does the work of items. Gives the quota of their records back if it is refused before anything is recorded. */
+export async function orGiveBack<T>(settle: SettleItems | undefined, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    if (thrown instanceof ServiceError && unrecorded.has(thrown.reason)) settle?.(0);
+    throw thrown;
+  }
+}

@@ -3,7 +3,7 @@ import { create, type DescMethodUnary, type MessageInitShape } from "@bufbuild/p
 import { createContextValues, createHandlerContext, type HandlerContext } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { AuthorizationService } from "../../../../gen/platform/authzen/v1/authorization_pb.ts";
-import { overloaded } from "../../../../src/base/errors.ts";
+import { overloaded, storeUnavailable } from "../../../../src/base/errors.ts";
 import { createEvaluations, delegationScope } from "../../../../src/domain/evaluation.ts";
 import { type Call, kCall } from "../../../../src/transport/calls/call.ts";
 import { createAuthorizationService } from "../../../../src/transport/rpc/authorization.ts";
@@ -102,4 +102,15 @@ test("quotas are asked for all questions besides the call, and told which were a
   expect(call.recordedItems).toBe(undefined);
   await ask("searchSubjects", { ...large.searchSubjects, page: { limit: 0n } });
   expect([taken.length, call.recordedItems]).toEqual([2, 0]);
+});
+
+test.each([
+  ["a call that finds no room leaves its records in the quota", overloaded(), [[0, undefined]]],
+  ["a call that may have been recorded counts in full", storeUnavailable("down"), []],
+])("%s", async (_, refusal, expected) => {
+  const { ask, ledger, taken, settled } = setUp();
+  const group = ledger.group();
+  ledger.group = () => ({ ...group, commit: () => Promise.reject(refusal) });
+  await expect(ask("searchSubjects", large.searchSubjects)).rejects.toBe(refusal);
+  expect([taken, settled]).toEqual([[99], expected]);
 });

@@ -116,8 +116,13 @@ export async function findDecision(
   return {
     record,
     query: registered === undefined ? question : { ...question, registered },
-    isComplete: reliedOn !== undefined || artifactNames(record.request).length === 0,
+    isComplete: isComplete(record),
   };
+}
+
+/** Whether the decision looked up all registrations that any policy could read: see `RecordedDecision`. */
+export function isComplete({ request, outcome }: StoredRecord): boolean {
+  return reliedOnIds(outcome) !== undefined || artifactNames(request).length === 0;
 }
 
 /** Compiles the revision that decided; the caller must release the engine. Rejects as `findDecision` does. */

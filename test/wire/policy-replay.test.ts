@@ -216,3 +216,24 @@ test("an erased record is reported as erased, and a lost revision as missing", a
   database.close();
   expect(await replay(second)).toMatchObject({ ok: false, status: "revision_missing", code: 1 });
 });
+
+test("an explanation says if its policies read registrations that the decision did not look up", async () => {
+  const reads = await mkdtemp(join(tmpdir(), "policy-reads-"));
+  await cp(samples, reads, { recursive: true });
+  const embargo = 'context has registered && context.registered.labels.contains("embargo")';
+  await writeFile(
+    join(reads, "default", "embargo.cedar"),
+    `@id("embargo") forbid (principal, action, resource) when { ${embargo} };`,
+  );
+  const call = must(sampleCalls().find(({ route }) => route.endsWith("protection-plan")));
+  const body = { ...call.body, artifact_digest: `sha256:${"ab".repeat(32)}` };
+  const answer = await rest(gateway.url + call.route, { token: await gateway.token(), body });
+  const file = `${reads}.json`;
+  await writeFile(file, JSON.stringify(answer.body));
+  const decision = ["--tenant", tenant, "--decision", answer.body.decision.decision_id];
+  const warning = expect.stringMatching(/^these policies read registrations, which were not looked up then: /);
+  for (const named of [decision, ["--request", file]]) {
+    expect((await explained(reads, ...named)).warnings).toContainEqual(warning);
+    expect((await explained(policies, ...named)).warnings).not.toContainEqual(warning);
+  }
+});

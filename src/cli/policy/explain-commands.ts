@@ -46,13 +46,17 @@ export const policyExplainCommand = command({
   },
 });
 
+const notLookedUp =
+  "these policies read registrations, which were not looked up then: they are shown as if there were none";
+
 function explanationOf(
-  { query, record }: Question,
+  { query, record, isComplete = true }: Question,
   engine: CompiledEngine,
   newest: NewestDecision | string | undefined,
 ): Answer {
   const explanation = engine.explain(query);
-  const warnings = revisionWarnings(engine.revision, query.caller.tenantId, newest);
+  const unknown = isComplete || !engine.readsRegistered(query) ? [] : [notLookedUp];
+  const warnings = [...unknown, ...revisionWarnings(engine.revision, query.caller.tenantId, newest)];
   const { record_id, request_id, recorded_at, route, outcome } = record ?? {};
   return {
     value: {

@@ -42,6 +42,8 @@ type QueryOptions = Values<typeof queryFlags> & { readonly tenant?: string };
 export interface Question {
   readonly query: PolicyQuery;
   readonly record?: StoredRecord;
+  /** False if policies may read registrations that the recorded decision did not look up. Default: true. */
+  readonly isComplete?: boolean;
 }
 
 /**
@@ -89,13 +91,13 @@ async function recordedQuestion(text: string): Promise<Question | undefined> {
   if (receipt === undefined && given?.record_id === undefined) return undefined;
   const sealed = receipt === undefined ? given : objectIn(Buffer.from(receipt.record ?? "", "base64").toString("utf8"));
   if (sealed === undefined) throw new RangeError("the receipt has no record: it shows a position only");
-  const { recordedQuery } = await import("../../domain/replay.ts");
+  const { isComplete, recordedQuery } = await import("../../domain/replay.ts");
   const record = sealed as unknown as StoredRecord;
   const { reliedOnIds } = await import("../../ledger/search/summary.ts");
   try {
     const query = recordedQuery(record);
     const reliedOn = query === undefined ? [] : (reliedOnIds(record.outcome) ?? []);
-    if (query !== undefined && reliedOn.length === 0) return { query, record };
+    if (query !== undefined && reliedOn.length === 0) return { query, record, isComplete: isComplete(record) };
     if (query !== undefined)
       throw new RangeError(`the decision relied on registrations, which are records of their own: use --decision`);
   } catch (error) {

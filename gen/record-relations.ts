@@ -155,7 +155,7 @@ export const recordRelations = {
       {"operations": ["protect"], "same": ["binding.decision_id", "plan.record_id"]},
       {"operations": ["protect"], "same": ["binding.policy_revision", "plan.outcome.policy_revision"]},
       {"profiles": ["detached_signature"], "same": ["binding.content_digest", "plan.request.content_digest", "key_access.request.content_digest", "new_key_access.request.content_digest", "content.digest"]},
-      {"profiles": ["envelope", "tdf"], "same": ["plan.request.content_digest", "key_access.request.content_digest", "new_key_access.request.content_digest"]},
+      {"profiles": ["envelope", "tdf"], "same": ["plan.request.content_digest", "key_access.request.content_digest", "new_key_access.request.content_digest", "content.digest"]},
       {"operations": ["protect"], "profiles": ["detached_signature"], "same": ["binding.content_size_bytes", "plan.request.content_size_bytes"]},
       {"operations": ["protect"], "same": ["key.decision_id", "key_access.record_id"]},
       {"operations": ["rewrap"], "same": ["key.decision_id", "new_key_access.record_id"]},

@@ -1,6 +1,6 @@
 /** Proofs beside artifacts that are put together from several valid ones, or were made by a dishonest producer. */
 import { execFileSync } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -52,6 +52,28 @@ test("the receipts of an opened file do not prove an artifact", async () => {
   writeFileSync(receiptsPathOf(at("evil.sealed")), JSON.stringify(zeros));
   const asOpened = { artifact: at("evil.sealed"), kind: "opened", logKeys } as const;
   expect(await failureOf(verifyArtifact(asOpened))).toBe("not_authentic");
+});
+
+test("an opened envelope proves its content only if it has the digest that was decided on", async () => {
+  const honest = stack.platform();
+  const content_digest = `sha256:${createHash("sha256")
+    .update(readFileSync(at("plain")))
+    .digest("hex")}`;
+  const enforcer = createEnforcer({
+    client: {
+      ...honest,
+      planProtection: (question, signal) => honest.planProtection({ ...question, content_digest }, signal),
+      planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, content_digest }, signal),
+    },
+    workload: { application: "payroll-export" },
+    keys: [localKey("one-key", Buffer.alloc(32, 1))],
+    spoolDirectory: at("spool-digest"),
+  });
+  const opened = { artifact: at("opened-digest"), kind: "opened", logKeys } as const;
+  await enforcer.open({ input: at("sealed"), output: opened.artifact, labels: ["confidential"], purpose: "audit" });
+  expect((await verifyArtifact(opened)).isContentProven).toBe(true);
+  writeFileSync(opened.artifact, "other data");
+  expect(await failureOf(verifyArtifact(opened))).toBe("not_authentic");
 });
 
 /** A rewrap may be made of what came without receipts. */

@@ -40,14 +40,17 @@ func TestStreamVerifiesReceipts(t *testing.T) {
 			}}})
 		}
 	})
-	stream := openEvents(t, service.client(t, Options{LogKeys: []string{log.key}}), StreamOptions{})
-	sent := sendEvents(t, stream, 0, 3)
-	must(t, stream.Close(t.Context()))
-	// The second receipt is of an event of another application, and the third has none.
-	for i, isWrong := range []bool{false, true, false} {
-		result, err := sent[i].Result(t.Context())
-		if errors.Is(err, ErrReceipt) != isWrong || status.Code(err) != codes.OK && !isWrong || result == nil {
-			t.Errorf("item %d: %v %v", i, result, err)
+	// The second receipt is of an event of another application, and the third was cut out, unless none was asked for.
+	for receipts, wrong := range map[Receipts][]bool{ReceiptsWhole: {false, true, true}, ReceiptsNone: {false, true, false}} {
+		client := service.client(t, Options{LogKeys: []string{log.key}, Receipts: receipts})
+		stream := openEvents(t, client, StreamOptions{})
+		sent := sendEvents(t, stream, 0, 3)
+		must(t, stream.Close(t.Context()))
+		for i, isWrong := range wrong {
+			result, err := sent[i].Result(t.Context())
+			if errors.Is(err, ErrReceipt) != isWrong || status.Code(err) != codes.OK && !isWrong || result == nil {
+				t.Errorf("%s, item %d: %v %v", receipts, i, result, err)
+			}
 		}
 	}
 }

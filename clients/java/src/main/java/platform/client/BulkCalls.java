@@ -150,7 +150,7 @@ abstract class BulkCalls extends Permissions {
   private <A extends Message> A checked(Message request, A answer, Instant since) {
     if (logKeys().isEmpty()) return answer;
     try {
-      if (BulkItems.of(answer).stream().anyMatch(result -> Answers.receipt(result).isPresent()))
+      if (calls().asksForReceipts() || BulkItems.of(answer).stream().anyMatch(result -> Answers.receipt(result).isPresent()))
         Receipts.verifyItems(request, answer, calls().sender(Optional.of(since)), logKeys())
             .forEach(verified -> verified.ifPresent(calls()::requireAsked));
       return answer;

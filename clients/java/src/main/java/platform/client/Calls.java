@@ -58,6 +58,11 @@ final class Calls {
     if (!isCallerGiven) caller = named;
   }
 
+  /** Whether answers have receipts: where one is missing, what is in between may have cut it out. */
+  boolean asksForReceipts() {
+    return receipts != ReceiptDetail.NONE;
+  }
+
   /** Refuses a brief receipt where a whole one was asked for: what is in between may have cut it out. */
   void requireAsked(VerifiedReceipt verified) {
     if (receipts == ReceiptDetail.WHOLE && verified.record().isEmpty())

@@ -297,7 +297,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   }
 
   private <A extends Message> A checked(Message request, A answer, Optional<Instant> since) {
-    if (logKeys.isEmpty() || Answers.receipt(answer).isEmpty()) return answer;
+    if (logKeys.isEmpty() || (!calls.asksForReceipts() && Answers.receipt(answer).isEmpty())) return answer;
     try {
       verifyAnswer(Optional.of(request), answer, since);
       return answer;

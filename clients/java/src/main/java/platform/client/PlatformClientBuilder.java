@@ -118,7 +118,8 @@ public final class PlatformClientBuilder {
   }
 
   /**
-   * Keys of the tenant's log: every receipt that comes is verified with them. Default: none, and none is.
+   * Keys of the tenant's log: every receipt is verified with them, and an answer without one is refused, unless receipts are
+   * {@link ReceiptDetail#NONE}. Default: none, and no receipt is verified.
    *
    * @param logKeys verifier keys from the operator, each as {@link Receipts#verify} takes it
    * @return this

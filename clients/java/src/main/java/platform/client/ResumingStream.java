@@ -280,9 +280,13 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
 
     private void settle(Sent<I, R> sent, R result) {
       try {
-        if (!logKeys.isEmpty())
-          Receipts.verifyItem(sent.item(), result, Optional.empty(), calls.sender(sent.since()), logKeys)
-              .ifPresent(calls::requireAsked);
+        if (!logKeys.isEmpty()) {
+          Optional<VerifiedReceipt> verified =
+              Receipts.verifyItem(sent.item(), result, Optional.empty(), calls.sender(sent.since()), logKeys);
+          if (verified.isEmpty() && BulkItems.isAnswered(result) && calls.asksForReceipts())
+            throw new ReceiptException("the item has no receipt");
+          verified.ifPresent(calls::requireAsked);
+        }
         sent.result().complete(result);
       } catch (ReceiptException wrong) {
         sent.result().completeExceptionally(new ReceiptException(wrong.getMessage(), result, wrong));

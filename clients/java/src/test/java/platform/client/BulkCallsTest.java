@@ -1,6 +1,7 @@
 package platform.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -11,6 +12,7 @@ import io.grpc.Status;
 import java.io.IOException;
 import java.security.GeneralSecurityException;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 import platform.bulk.v1.EventItem;
 import platform.bulk.v1.ItemOutcome;
@@ -102,6 +104,28 @@ class BulkCallsTest {
       service.plan = good.toBuilder().setItems(0, anothers).build();
       ReceiptException wrong = assertThrows(ReceiptException.class, () -> client.planProtections(request));
       assertEquals(service.plan, wrong.answer().orElseThrow());
+    }
+  }
+
+  @Test
+  void answersOfWhichAllReceiptsWereCutOutAreRefused() throws Exception {
+    String key = new TestLog(1).key();
+    PlanProtectionsRequest request =
+        PlanProtectionsRequest.newBuilder().addItems(PlanProtectionRequest.getDefaultInstance()).build();
+    try (var service = new TestBulkService(TestBulkService.ACKNOWLEDGES);
+        var client = service.client().logKeys(key).build();
+        var without = service.client().logKeys(key).receipts(ReceiptDetail.NONE).build()) {
+      var decision = ProtectionDecision.newBuilder().setAllow(true);
+      var item = ProtectionPlanItem.newBuilder().setOutcome(ItemOutcome.ITEM_OUTCOME_ANSWERED).setDecision(decision);
+      service.plan = PlanProtectionsResponse.newBuilder().addItems(item).build();
+      assertThrows(ReceiptException.class, () -> client.planProtections(request));
+      assertEquals(service.plan, without.planProtections(request));
+      try (var stream = client.openEventStream();
+          var other = without.openEventStream()) {
+        var refused = assertThrows(ExecutionException.class, () -> stream.send(event("k0")).get());
+        assertInstanceOf(ReceiptException.class, refused.getCause());
+        assertTrue(other.send(event("k0")).get().getIngestion().getAccepted());
+      }
     }
   }
 

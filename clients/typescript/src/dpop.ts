@@ -5,7 +5,7 @@ import { generateKeyPair, generateProof, type KeyPair } from "dpop";
 export interface DpopKey {
   /** A proof for one request; `accessToken` if the request has one. */
   proof(request: { readonly method: string; readonly url: string; readonly accessToken?: string }): Promise<string>;
-  /** Stores the nonce in the headers of that server's answer (§8, §9). Returns whether it is new. */
+  /** Stores the nonce in the headers of that server's answer (§8, §9). Returns whether there is one. */
   takeNonce(url: string, headers: Headers): boolean;
 }
 
@@ -26,11 +26,9 @@ export function createDpop(keys?: KeyPair): DpopKey {
       return generateProof(await pair, `${origin}${pathname}`, method, nonces.get(origin), accessToken);
     },
     takeNonce(url, headers) {
-      const { origin } = new URL(url);
       const nonce = headers.get("dpop-nonce");
-      if (nonce === null || nonce === nonces.get(origin)) return false;
-      nonces.set(origin, nonce);
-      return true;
+      if (nonce !== null) nonces.set(new URL(url).origin, nonce);
+      return nonce !== null;
     },
   };
 }

@@ -107,7 +107,8 @@ export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
     dpop === undefined && (await tokens.token(signal)) !== token;
   /** What can be renewed after this failure, and was not renewed before. */
   const renewal = async (error: ConnectError, { url, signal }: Call, token: string, before: ReadonlySet<Renewal>) => {
-    const hasNewNonce = dpop?.takeNonce(url, error.metadata) === true;
+    // Even one that another call has stored meanwhile: this call's proof lacked it.
+    const hasNonce = dpop?.takeNonce(url, error.metadata) === true;
     if (error.code !== Code.Unauthenticated) return undefined;
     const { reason } = problemOf(error);
     // A new token does not help if it is invalid now, but does once the issuer has replaced its signing key.
@@ -116,7 +117,7 @@ export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
       if (reason === "expired_token") return "token";
       if (reason === "proof_of_possession_failed" && (await isReplaced(token, signal))) return "token";
     }
-    return hasNewNonce && !before.has("nonce") ? "nonce" : undefined;
+    return hasNonce && !before.has("nonce") ? "nonce" : undefined;
   };
   return (next) => async (request) => {
     const renewals = request.contextValues.get(renewalsKey) ?? new Set<Renewal>();

@@ -113,10 +113,10 @@ async function requestToken(
 ): Promise<FetchedToken> {
   const { dpop } = options;
   let response = await sendTokenRequest(url, options, signal);
-  const hasNewNonce = dpop?.takeNonce(url, response.headers) === true;
+  const hasNonce = dpop?.takeNonce(url, response.headers) === true;
   let answer = parseObject(response.text);
   // RFC 9449 §8: retried once with the nonce that the issuer requires.
-  if (answer?.error === "use_dpop_nonce" && hasNewNonce) {
+  if (answer?.error === "use_dpop_nonce" && hasNonce) {
     response = await sendTokenRequest(url, options, signal);
     answer = parseObject(response.text);
   }

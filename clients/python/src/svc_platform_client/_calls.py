@@ -199,6 +199,7 @@ class Calls:
             token, credentials = await self._authorize(url, connection.identity, attempts)
             reply = await send(connection.channel, [*attempts.metadata, *credentials])
             nonce = next((value for name, value in reply.metadata if name == "dpop-nonce"), None)
+            # Even one that another call has kept meanwhile: this call's proof lacked it.
             learnt = self._prover is not None and self._prover.learn(url, nonce if isinstance(nonce, str) else None)
             if reply.answer is not None:
                 return reply.answer

@@ -37,11 +37,10 @@ class Prover:
         return self._nonces.get(origin(url))
 
     def learn(self, url: str, nonce: str | None) -> bool:
-        """Keeps the nonce that a server told; whether it is another one than before."""
-        if not nonce or nonce == self._nonces.get(origin(url)):
-            return False
-        self._nonces[origin(url)] = nonce
-        return True
+        """Keeps the nonce of a server's answer; whether it has one."""
+        if nonce:
+            self._nonces[origin(url)] = nonce
+        return bool(nonce)
 
 
 def origin(url: str) -> str:

@@ -158,7 +158,7 @@ class IssuedTokens(KeptTokens):
             )
             # RFC 9449 section 8: asked for a nonce, the request is repeated with it.
             learnt = self._prover.learn(endpoint, response.headers.get("dpop-nonce"))
-            if response.status_code == 200 or not learnt:
+            if not learnt or members(response).get("error") != "use_dpop_nonce":
                 break
         return response
 

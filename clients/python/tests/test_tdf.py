@@ -550,3 +550,18 @@ def test_the_key_of_a_plan_wraps_and_its_attribute_values_are_in_the_policy(subj
     with pytest.raises(EnforcementError, match="the plan is for the TDF key rsa of") as caught:
         subject.seal(b"secret", "other")
     assert caught.value.failure == "not_permitted"
+
+
+def test_a_rewrap_is_refused_if_the_policy_of_the_file_lacks_an_attribute_value_of_the_plan(subject: Subject) -> None:
+    fqn = "https://example.com/attr/department/value/finance"
+    named = {"url": "https://kas.example.com", "kid": "other", "algorithm": "rsa:2048"}
+    sealed, again = subject.folder / "sealed", subject.folder / "again"
+    subject.seal(b"secret", "rsa")
+    subject.platform.tdf_key = v1.TdfKey(**named, attribute_fqns=[fqn])
+    with pytest.raises(EnforcementError, match=f"the plan demands {fqn}") as caught:
+        subject.enforcer("rsa", "other").rewrap(sealed, again, profile="tdf", new_key_reference="other")
+    assert caught.value.failure == "not_permitted"
+    assert not again.exists()
+    subject.seal(b"secret", "other")
+    subject.enforcer("other").rewrap(sealed, again, profile="tdf", new_key_reference="other")
+    assert again.exists()

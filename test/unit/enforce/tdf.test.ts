@@ -190,6 +190,30 @@ test("a plan's TDF key must be the one that wraps, and its attribute values are 
   }
 });
 
+test("a rewrap is refused if the file's policy lacks an attribute value of the plan", async () => {
+  const { planKeyAccess } = platform;
+  const fqn = "https://example.com/attr/department/value/finance";
+  const tdfKey = { url: "https://kas.example.com", kid: "other", algorithm: "rsa:2048", attributeFqns: [fqn] };
+  const rewrap = (...with_: TdfKey[]) =>
+    enforcerWith(...with_).rewrap({ profile, input: at("sealed"), output: at("again"), newKeyReference: "other" });
+  await seal(randomBytes(10));
+  platform.planKeyAccess = async (question) => {
+    const decision = await planKeyAccess(question);
+    return question.operation === "wrap" ? { ...decision, plan: { ...decision.plan, tdfKey } } : decision;
+  };
+  try {
+    await expect(rewrap(keys.rsa, keys.other)).rejects.toMatchObject({
+      failure: "not_permitted",
+      message: expect.stringContaining(`the plan demands ${fqn}`),
+    });
+    expect(readdirSync(folder)).not.toContain("again");
+    await seal(randomBytes(10), {}, keys.other);
+    await rewrap(keys.other);
+  } finally {
+    platform.planKeyAccess = planKeyAccess;
+  }
+});
+
 test("without a namespace nothing is protected", async () => {
   const client = { client: platform, workload: { application: "test" }, spoolDirectory: at("spool") };
   const request = { profile, input: at("rsa.pub"), output: at("none"), resource } as const;

@@ -10,6 +10,7 @@ import type { Binding } from "./header.ts";
 import { keySize } from "./keys.ts";
 import { access, type OpenOptions, type Range, type RangeOptions, requireResource, withinRange } from "./open.ts";
 import { type Context, keyOf } from "./operation.ts";
+import type { Decision } from "./platform.ts";
 import { type Outcome, type ProtectOptions, produce, progress, protectContent } from "./protect.ts";
 import { fileSource, type RandomAccess, readAt } from "./random-access.ts";
 import { makingOf, type RewrapOptions } from "./rewrap.ts";
@@ -85,8 +86,7 @@ export async function protectAsTdf(context: Context, options: ProtectOptions): P
       await write(beforePayload(isZip64));
       const { payload, segments } = await encrypt(source, payloadKey, alg, write);
       if (!isZip64 && needsZip64(payload.sizeBytes)) throw new EnforcementError("invalid", "the input grew");
-      const planned = [plan, ...decisions].flatMap((decision) => decision.plan.tdfKey?.attributeFqns ?? []);
-      const policy = policyOf(binding, namespace, planned);
+      const policy = policyOf(binding, namespace, plannedBy([plan, ...decisions]));
       const keyAccess = await wrapped(payloadKey, shares, policy);
       const hashes = segments.map(({ hash }) => Buffer.from(hash, "base64"));
       const encryption = {
@@ -112,6 +112,11 @@ export async function protectAsTdf(context: Context, options: ProtectOptions): P
       payloadKey.fill(0);
     }
   });
+}
+
+/** Attribute values that the policy of the file must name. */
+function plannedBy(decisions: readonly Decision[]): readonly string[] {
+  return decisions.flatMap(({ plan }) => plan.tdfKey?.attributeFqns ?? []);
 }
 
 function namedKeys(keys: readonly TdfKey[], decisions: readonly { readonly decisionId: string }[]) {
@@ -397,6 +402,14 @@ export async function rewrapTdf(context: Context, options: RewrapOptions): Promi
     const making = await makingOf(options, { profile: "tdf", binding, artifact, oldKeys, newKeys });
     const count = progress(options, container.payloadBytes);
     return await produce(context, options, making, async (sink, permitted) => {
+      const { encryptionInformation } = manifest;
+      const decisions = permitted.keys.slice(holdings.length);
+      const { attributes } = readPolicy(encryptionInformation.policy);
+      const lacking = plannedBy([permitted.plan, ...decisions]).find((fqn) => !attributes.includes(fqn));
+      if (lacking !== undefined)
+        throw new EnforcementError("not_permitted", `the plan demands ${lacking}, which the file's policy lacks`, {
+          decisionId: permitted.plan.decisionId,
+        });
       const payloadKey = await unwrapped(found, holdings);
       try {
         const isZip64 = needsZip64(container.payloadBytes);
@@ -405,9 +418,8 @@ export async function rewrapTdf(context: Context, options: RewrapOptions): Promi
           count(encrypted.length);
           await sink.write(encrypted);
         });
-        const { encryptionInformation } = manifest;
         const keyAccess = await wrapped(payloadKey, shares, encryptionInformation.policy);
-        const keys = namedKeys(newKeys, permitted.keys.slice(holdings.length));
+        const keys = namedKeys(newKeys, decisions);
         const { mimeType } = manifest.payload as { readonly mimeType: string };
         const changed = { ...encryptionInformation, keyAccess };
         const bytes = encodeManifest(changed, mimeType, { binding, keys }, payloadKey);

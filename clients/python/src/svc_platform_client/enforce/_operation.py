@@ -79,7 +79,7 @@ class Permitted:
     keys: Sequence[v1.KeyAccessDecision]
     tolerance: float
     attribute_fqns: Sequence[str]
-    """Attribute values that the plans name for a TDF."""
+    """Attribute values that a TDF must name, by the plans of keys that wrap."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Context:
     def _decide(self, request: Request, asked: Asked, decisions: list[Decision]) -> list[str]:
         """
         Asks for the plan and for the use of each key; all answers go into `decisions`, up to one that refuses.
-        Returns the attribute values that the plans name for a TDF.
+        Returns the attribute values that a TDF must name.
         """
         attribute_fqns: list[str] = []
         common = self.describe(request, asked)
@@ -157,7 +157,8 @@ class Context:
             wrapping = [key for operation, key in keys if operation == "wrap"]
             terms = (asked.profile, transports, wrapping, self.obligations, self.handling_modes)
             require_permission(answer.decision, answer.execution, *terms)
-            attribute_fqns.extend(answer.execution.key_transport.tdf_key.attribute_fqns)
+            if wrapping:
+                attribute_fqns.extend(answer.execution.key_transport.tdf_key.attribute_fqns)
 
         question = v1.PlanProtectionRequest(
             operation=OPERATIONS[asked.operation],

@@ -344,11 +344,15 @@ def rewrap_tdf(context: Context, request: Request, new_reference: str, reference
         named = Digesting()
 
         def make(permitted: Permitted) -> Iterator[bytes]:
+            encryption = found.manifest["encryptionInformation"]
+            for fqn in permitted.attribute_fqns:
+                if fqn not in read_policy(encryption["policy"])[1]:
+                    why = f"the plan demands {fqn}, which the file's policy lacks"
+                    raise EnforcementError("not_permitted", why, permitted.plan.decision_id)
             payload_key, payload = _unwrapped(found, holdings), Stored()
             is_zip64 = needs_zip64(found.container.payload_size)
             yield before_payload(is_zip64)
             yield from _payload_of(file, found, payload_key, payload, request)
-            encryption = found.manifest["encryptionInformation"]
             key_access = _wrapped(payload_key, shares, encryption["policy"])
             manifest = {**found.manifest, "encryptionInformation": {**encryption, "keyAccess": key_access}}
             statement = {"binding": binding, "keys": _key_names(new, permitted.keys[len(holdings) :])}

@@ -79,6 +79,21 @@ export async function verifyGiven(receipt: GivenReceipt, keys: readonly string[]
   };
 }
 
+/**
+ * Verifies the receipt of one record, which it must show: nothing authenticates the id that a brief one names. Rejects
+ * with the reason if it does not verify.
+ */
+export async function verifyRecord(
+  id: string,
+  receipt: GivenReceipt,
+  keys: readonly string[],
+): Promise<Verified & { readonly record: LedgerRecord }> {
+  const { record, ...verified } = await verifyGiven(receipt, keys);
+  if (record === undefined) throw new Error("the receipt is brief: it proves a position, and no record");
+  if (record.record_id !== id) throw new Error("the listener answered with the receipt of another record");
+  return { ...verified, record };
+}
+
 /** Verifies a signed checkpoint by the keys of the log. Rejects with the reason if it does not verify. */
 export async function verifyCheckpoint(note: string, keys: readonly string[]): Promise<Verified> {
   const { origin, size, root } = await openCheckpoint(note, await Promise.all(keys.map(parseLogKey)));

@@ -1,6 +1,14 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { findReceipt, type GivenReceipt, keysIn, verifyCheckpoint, verifyFile, verifyGiven } from "../src/verify.ts";
+import {
+  findReceipt,
+  type GivenReceipt,
+  keysIn,
+  verifyCheckpoint,
+  verifyFile,
+  verifyGiven,
+  verifyRecord,
+} from "../src/verify.ts";
 
 interface Vector {
   readonly name: string;
@@ -23,6 +31,16 @@ test.each(vectors.filter(({ receipt }) => findReceipt(receipt) !== undefined))(
     expect(verified === undefined).toBe(vector.refused === undefined);
   },
 );
+
+test("a record is verified by a receipt that shows it, and not by a brief one that names its id", async () => {
+  const { receipt, log_key: key } = full;
+  const { leaf: _, opening: __, record: ___, ...brief } = receipt;
+  const shown = await verifyRecord(receipt.record_id, receipt, [key]);
+  expect(shown.record.record_id).toBe(receipt.record_id);
+  await expect(verifyGiven({ ...brief, record_id: "another" }, [key])).resolves.not.toHaveProperty("record");
+  await expect(verifyRecord("another", { ...brief, record_id: "another" }, [key])).rejects.toThrow("brief");
+  await expect(verifyRecord("another", receipt, [key])).rejects.toThrow("of another record");
+});
 
 describe("a file", () => {
   const { receipt, log_key: key } = full;

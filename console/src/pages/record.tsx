@@ -13,7 +13,7 @@ import {
 import { useLoaded, useTitle } from "../hooks.ts";
 import { ArtifactLink, Command, Facts, Json, paths, Result, Rows, Show, Time, useLog } from "../parts.tsx";
 import { shellWord } from "../query.ts";
-import { type GivenReceipt, keysIn, type LedgerRecord, objectOf, type Verified, verifyGiven } from "../verify.ts";
+import { type GivenReceipt, keysIn, type LedgerRecord, objectOf, type Verified, verifyRecord } from "../verify.ts";
 import { NoLog } from "./no-log.tsx";
 
 export function RecordPage({ log: name, id }: { readonly log: string; readonly id: string }) {
@@ -47,15 +47,10 @@ function Erased({ log, id }: { readonly log: Log; readonly id: string }) {
 function Checked({ log, id, receipt }: { readonly log: Log; readonly id: string; readonly receipt: GivenReceipt }) {
   const [own, setOwn] = useState("");
   const keys = own === "" ? log.verifier_keys : keysIn(own);
-  const loaded = useLoaded(async () => {
-    if (receipt.record_id !== id) throw new Error("the listener answered with the receipt of another record");
-    return verifyGiven(receipt, keys);
-  }, [id, receipt, own]);
+  const loaded = useLoaded(() => verifyRecord(id, receipt, keys), [id, receipt, own]);
   return (
     <>
-      {loaded.state === "done" && loaded.value.record !== undefined && (
-        <ProvenRecord log={log} record={loaded.value.record} />
-      )}
+      {loaded.state === "done" && <ProvenRecord log={log} record={loaded.value.record} />}
       {loaded.state === "failed" && <h1>This record is not shown</h1>}
       <section class={`proof ${loaded.state}`} aria-label="Receipt">
         <h2>Receipt</h2>

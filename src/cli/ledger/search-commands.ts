@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { userInfo } from "node:os";
-import { extname } from "node:path";
+import { join, parse } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
@@ -217,7 +217,8 @@ export const ledgerReportCommand = command({
       tellSecurity(context.terminal, "ledger_searched", { ...searched, fields }, "a log is searched", "info");
       const scope = { template, tenantId, fromMs, toMs, checkpoint };
       const report = await readReport(archive, scope).catch(refuse);
-      const table = csv === true ? [[`${out.slice(0, -extname(out).length)}.csv`, reportCsv(report)] as const] : [];
+      const { dir, name } = parse(out);
+      const table = csv === true ? [[join(dir, `${name}.csv`), reportCsv(report)] as const] : [];
       const files = await writeNew([[out, reportHtml(report)], ...table]);
       const records = report.rows.length;
       return {

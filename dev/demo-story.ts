@@ -34,7 +34,7 @@ export function storyClients(): readonly IssuerClient[] {
   const base = { ...defaultClient(), tenantId: tenant };
   return [
     { ...base, clientId: "payroll-c", scopes: [...base.scopes, "restricted.read"] },
-    { ...base, clientId: "reports-c", principalId: "report-service" },
+    { ...base, clientId: "billing-c", principalId: "billing-service" },
   ];
 }
 
@@ -77,7 +77,7 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
 
   for (const name of ["payroll", "partner"]) await createKeyFile(at(`${name}.key`), `local-${name}`);
   const keys = [await keyFile(at("payroll.key")), await keyFile(at("partner.key"))];
-  const [payroll, reports] = [workloadOf(stack, "payroll-c"), workloadOf(stack, "reports-c")];
+  const [payroll, billing] = [workloadOf(stack, "payroll-c"), workloadOf(stack, "billing-c")];
   const resource = { kind: "customer-record", id: "cust-8841" };
   const purpose = "quarterly-audit";
   // A tenant has a log from its first record on.
@@ -95,15 +95,15 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
       spoolDirectory: at(`spool-${application}`),
       ...(isHonest && { logKeys }),
     });
-  const [payrollEnforcer, reportsEnforcer] = [enforcerOf(payroll, "payroll"), enforcerOf(reports, "reports")];
+  const [payrollEnforcer, billingEnforcer] = [enforcerOf(payroll, "payroll"), enforcerOf(billing, "billing")];
   const plaintext = randomBytes(8 * 1_048_576);
   await writeFile(at("report.pdf"), plaintext);
   const sealed = { input: at("report.sealed"), purpose };
   let digest = "";
 
-  say("\nA file of 8 MiB, labelled restricted, is protected in this process. The platform");
-  say("sees its metadata, and never a byte of it. Two workloads hold the key that wraps");
-  say("it: payroll has the scope restricted.read, reports has not.\n");
+  say("\nA file of 8 MiB, labelled restricted, is protected in this process. The service");
+  say("sees its metadata, and never a byte of it. Two workloads hold its wrapping key;");
+  say("only payroll has the scope restricted.read.\n");
   await step("payroll protects it", async () => {
     const request = { input: at("report.pdf"), output: at("report.sealed"), resource, labels: ["restricted"], purpose };
     const { artifactDigest } = await payrollEnforcer.protect(request);
@@ -117,33 +117,33 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
   });
   say("\nWhat is refused, and the policy that refuses it:\n");
   const output = at("never.pdf");
-  await refused("payroll opens it without saying why", "not_permitted", () =>
+  await refused("payroll opens it without a purpose", "not_permitted", () =>
     payrollEnforcer.open({ input: sealed.input, output }),
   );
-  await refused("reports opens it with the same key", "not_permitted", () =>
-    reportsEnforcer.open({ ...sealed, output }),
+  await refused("billing opens it with the same key", "not_permitted", () =>
+    billingEnforcer.open({ ...sealed, output }),
   );
-  await refused("reports takes the label off the file", "not_permitted", async () => {
+  await refused("billing changes the label in the file", "not_permitted", async () => {
     const bytes = await readFile(sealed.input);
     bytes.write("unlimited!", bytes.indexOf("restricted"));
     await writeFile(at("stripped.sealed"), bytes);
-    return reportsEnforcer.open({ ...sealed, input: at("stripped.sealed"), output });
+    return billingEnforcer.open({ ...sealed, input: at("stripped.sealed"), output });
   });
-  await refused("reports leaves the label out of what it asks", "not_permitted", () => {
+  await refused("billing omits the label from its question", "not_permitted", () => {
     const silent = <Question extends object>(question: Question) => ({ ...question, labels: [] });
     const without: Platform = {
-      ...reports,
-      planProtection: (question) => reports.planProtection(silent(question)),
-      planKeyAccess: (question) => reports.planKeyAccess(silent(question)),
+      ...billing,
+      planProtection: (question) => billing.planProtection(silent(question)),
+      planKeyAccess: (question) => billing.planKeyAccess(silent(question)),
     };
     // With the log's keys, the library would detect that the record is about another question.
-    return enforcerOf(without, "reports", false).open({ ...sealed, output });
+    return enforcerOf(without, "billing", false).open({ ...sealed, output });
   });
-  await refused("reports puts it under a new key", "not_permitted", () =>
-    reportsEnforcer.rewrap({ ...sealed, output: at("stolen.sealed"), newKeyReference: "local-partner" }),
+  await refused("billing rewraps it for another key", "not_permitted", () =>
+    billingEnforcer.rewrap({ ...sealed, output: at("stolen.sealed"), newKeyReference: "local-partner" }),
   );
   say("\nThe file for a partner, and what anyone can verify of both offline:\n");
-  await step("payroll puts it under the partner's key", async () => {
+  await step("payroll rewraps it for the partner's key", async () => {
     const request = { ...sealed, output: at("partner.sealed"), newKeyReference: "local-partner" };
     const { artifactDigest } = await payrollEnforcer.rewrap(request);
     return `${artifactDigest.slice(0, 23)}…`;

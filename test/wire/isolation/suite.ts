@@ -13,7 +13,7 @@ import { bearer, reasonOf, startWorld, type Wire, type World, type wireNames } f
 const rows = [...recordRows, ...factRows, ...logRows, ...sessionRows, ...policyRows];
 
 /** Tables that hold nothing of any tenant, and why. */
-const tablesOfNobody: Readonly<Record<string, string>> = {
+const tablesOfNoTenant: Readonly<Record<string, string>> = {
   store_changes: "counts the transactions of the whole store",
   store: "the identity of the store, and whether it can write",
   signing_keys: "public keys of the deployment",
@@ -40,7 +40,7 @@ export function isolationSuite(
     });
 
     test("every table has a row", async () => {
-      const known = [...rows.flatMap(({ tables }) => tables), ...Object.keys(tablesOfNobody)];
+      const known = [...rows.flatMap(({ tables }) => tables), ...Object.keys(tablesOfNoTenant)];
       const tables = await world.store.tables();
       expect(tables).toContain("entries");
       expect(tables.filter((table) => !known.includes(table))).toEqual([]);

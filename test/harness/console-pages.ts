@@ -74,28 +74,21 @@ export async function consoleForFile(
   };
 }
 
-export const widths: readonly [string, BrowserContextOptions][] = [
-  ["narrow", { viewport: { width: 400, height: 860 } }],
-  ["wide", { viewport: { width: 1_600, height: 1_000 } }],
+export const screens: readonly [string, BrowserContextOptions][] = [
+  ["narrow, light", { viewport: { width: 400, height: 860 }, colorScheme: "light" }],
+  ["wide, dark", { viewport: { width: 1_600, height: 1_000 }, colorScheme: "dark" }],
 ];
 
-/** Expects, in light and dark, that the page is as wide as its screen, and that axe finds nothing serious. */
+/** Expects that the page is as wide as its screen, and that axe finds nothing serious. */
 export async function expectFitting(page: Page, options = {}): Promise<void> {
   await page.evaluate(await readFile(join(root, "console/node_modules/axe-core/axe.min.js"), "utf8"));
-  for (const colorScheme of ["light", "dark"] as const) {
-    await page.emulateMedia({ colorScheme });
-    const [pageWidth, width] = (await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")) as number[];
-    expect(pageWidth).toBe(width);
-    const { violations } = (await page.evaluate(`axe.run(${JSON.stringify(options)})`)) as {
-      readonly violations: readonly {
-        readonly id: string;
-        readonly impact: string;
-        readonly nodes: readonly object[];
-      }[];
-    };
-    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-    expect(serious.map(({ id, nodes }) => ({ id, first: nodes[0] }))).toEqual([]);
-  }
+  const [pageWidth, width] = (await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")) as number[];
+  expect(pageWidth).toBe(width);
+  const { violations } = (await page.evaluate(`axe.run(${JSON.stringify(options)})`)) as {
+    readonly violations: readonly { readonly id: string; readonly impact: string; readonly nodes: readonly object[] }[];
+  };
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  expect(serious.map(({ id, nodes }) => ({ id, first: nodes[0] }))).toEqual([]);
 }
 
 /** Messages of dialogs that the page opens, so far: markup that was run opens one. */

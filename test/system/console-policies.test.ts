@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { readFirstPolicy } from "../../src/app/first-policy.ts";
-import { consoleForFile, expectFitting, watchDialogs, widths } from "../harness/console-pages.ts";
+import { consoleForFile, expectFitting, screens, watchDialogs } from "../harness/console-pages.ts";
 import { folderForFile } from "../harness/folder.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -162,7 +162,7 @@ test("the first page loads no playground, and stays below 200 KiB", async () => 
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200 * 1024);
 });
 
-describe.each(widths)("%s, light and dark", (_width, options) => {
+describe.each(screens)("%s", (_screen, options) => {
   test.each(["policies", "playground"])(
     "%s fits, and axe finds no serious violation",
     async (kind) => {

@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { consoleForFile, expectFitting, watchDialogs, widths } from "../harness/console-pages.ts";
+import { consoleForFile, expectFitting, screens, watchDialogs } from "../harness/console-pages.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { writeManyRecords } from "../harness/many-records.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
@@ -73,7 +73,7 @@ async function openKind(page: Page, kind: string): Promise<void> {
   if (ready === "iframe") await page.frameLocator("iframe").locator("h1").waitFor();
 }
 
-describe.each(widths)("%s, light and dark", (width, options) => {
+describe.each(screens)("%s", (screen, options) => {
   test.each(Object.keys(pages))("%s fits, keeps markup as text, and axe finds no serious violation", async (kind) => {
     const { page, complaints } = await openPage(options);
     const dialogs = watchDialogs(page);
@@ -85,7 +85,7 @@ describe.each(widths)("%s, light and dark", (width, options) => {
 
   test("a report file fits, and axe finds no serious violation", async () => {
     const { page, complaints } = await openPage(options);
-    const file = join(directory, `report-${width}.html`);
+    const file = join(directory, `report-${screen}.html`);
     await run("ledger", "report", "--tenant", "tenant-a", "--template", "break-glass", "--last", "7d", "--out", file);
     await page.goto(pathToFileURL(file).href);
     await expectFitting(page, { iframes: false });

@@ -19,7 +19,7 @@ export default defineConfig({
     // Loading the modules of a gateway again for each file takes seconds.
     isolate: false,
     // Of tests that mostly wait.
-    maxConcurrency: 2,
+    maxConcurrency: 4,
     projects: [
       { extends: true, test: { name: "clients", include: clients } },
       { extends: true, test: { name: "machine", include: ["test/system/**/*.test.ts"], exclude: clients } },

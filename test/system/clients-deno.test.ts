@@ -1,5 +1,5 @@
 /** The TypeScript package in Deno, from its archive, without a change: calls, local enforcement, and the command line. */
-import { readFile, writeFile } from "node:fs/promises";
+import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { cases } from "../../clients/conformance/cases/index.ts";
@@ -16,6 +16,7 @@ const folder = folderForFile("clients-deno");
 const at = (file: string) => join(folder, file);
 const { run } = await installClient(folder, `${name}@2`);
 const binary = at(`node_modules/${name}/deno`);
+await copyFile(join(root, "clients/typescript/conformance/driver.ts"), at("driver.ts"));
 const deployment = await startDeployment();
 afterAll(() => deployment.stop());
 
@@ -37,14 +38,11 @@ describe("the conformance suite passes", () => {
   /** Deno's HTTP/2 may break a call off with the connection that ends: the call is sent once more. */
   const besides = ["retries/goaway"];
 
-  test.each<[string, readonly string[], readonly string[], readonly string[]]>([
+  test.concurrent.each<[string, readonly string[], readonly string[], readonly string[]]>([
     ["over gRPC", [], besides, []],
     ["over JSON", ["json"], [], ["streams/"]],
   ])("%s", { timeout }, async (_name, args, left, lacks) => {
-    const driver = await readFile(join(root, "clients/typescript/conformance/driver.ts"));
-    const path = at("driver.ts");
-    await writeFile(path, driver);
-    const results = await runCases([binary, "run", "--quiet", "--no-check", "--allow-all", path, ...args], {
+    const results = await runCases([binary, "run", "--quiet", "--no-check", "--allow-all", at("driver.ts"), ...args], {
       except: lacks,
     });
     expect(results.filter(({ name, problem }) => problem !== undefined && !left.includes(name))).toEqual([]);
@@ -54,7 +52,7 @@ describe("the conformance suite passes", () => {
 });
 
 test("files are protected, opened, signed and verified by the command line", { timeout }, async () => {
-  const plaintext = Buffer.from("what nobody else reads\n".repeat(200_000));
+  const plaintext = Buffer.from("what no other program reads\n".repeat(200_000));
   await writeFile(at("plain"), plaintext);
   const program = "node_modules/svc-platform-client/dist/clients/typescript/src/enforce/cli.js";
   const svcPlatform = (line: string) => deno("--allow-all", program, ...line.split(" "));

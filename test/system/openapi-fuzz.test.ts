@@ -43,11 +43,11 @@ const tools = await pythonForFile("schemathesis==4.32.5");
 await writeFile(join(tools.folder, "schemathesis.toml"), configuration);
 
 /** Runs every check over all routes of a document. Returns what Schemathesis says at the end. */
-function fuzz(document: string, seed: number, examples: number, ...options: string[]): Promise<string> {
+function fuzz(document: string, seed: number, phases: string, examples: number, ...options: string[]): Promise<string> {
   return tools.run("schemathesis", [
     ...["--config-file", join(tools.folder, "schemathesis.toml"), "--no-color"],
     ...["run", `${gateway.url}/${document}.json`, "--url", gateway.url, "--checks", "all"],
-    ...["--phases", "examples,coverage,fuzzing", "--max-examples", String(examples), "--continue-on-failure"],
+    ...["--phases", phases, "--max-examples", String(examples), "--continue-on-failure"],
     ...["--seed", String(seed), "--generation-database", "none", ...options],
   ]);
 }
@@ -65,15 +65,16 @@ function told(summary: string, operations: number): { all: boolean; cases: numbe
 describe.each(documents)("%s", (document, operations) => {
   test("with a token, every answer is in the document", { timeout: 300_000 }, async () => {
     const token = `Authorization: Bearer ${await gateway.token()}`;
-    const summary = await fuzz(document, 20_260_301, 100, "--header", token);
+    const summary = await fuzz(document, 20_260_301, "examples,coverage,fuzzing", 60, "--header", token);
     const { all, cases } = told(summary, operations);
     expect({ all, summary: all ? "" : summary }).toEqual({ all: true, summary: "" });
     expect(cases).toBeGreaterThan(500);
   });
 
+  // No body is read: what the coverage phase would vary.
   test("without a token, every answer is in the document", { timeout: 300_000 }, async () => {
-    const { all, cases } = told(await fuzz(document, 20_260_302, 30), operations);
+    const { all, cases } = told(await fuzz(document, 20_260_302, "fuzzing", 30), operations);
     expect(all).toBe(true);
-    expect(cases).toBeGreaterThan(250);
+    expect(cases).toBeGreaterThan(100);
   });
 });

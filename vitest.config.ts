@@ -40,7 +40,7 @@ const searches = [
   "test/unit/ledger/multi-proof.test.ts",
   "test/unit/policy/{compare,laws,on-behalf-of}.test.ts",
   "test/unit/transport/{codec/json-reader,codec/rules,rest/answer}.test.ts",
-  "test/wire/{enforcement,enforcement-cli,policy-reload,protocols}.test.ts",
+  "test/wire/{enforcement,protocols}.test.ts",
 ];
 
 /** Short files that take long: most run a suite over a store. */

@@ -174,7 +174,7 @@ test.each(conditions)("by itself, cached whatever one input changes: %s", async 
     fc.property(pairs, (pair) => {
       for (const query of pair) seen.add(judge(query).reasons.includes("tenant/p1"));
     }),
-    { numRuns: draws(8, 50), endOnFailure: true },
+    { numRuns: draws(8, 30), endOnFailure: true },
   );
   release();
   if (seen.size === 2) varied.push(condition);

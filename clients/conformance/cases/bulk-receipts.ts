@@ -23,6 +23,8 @@ interface Row {
   readonly name: string;
   readonly says: string;
   readonly receipts?: Partial<ReceiptScript>;
+  /** Members of the answer that are not the sample's. */
+  readonly answer?: JsonObject;
   readonly keys?: readonly string[];
   readonly caller?: NonNullable<DriverOptions["caller"]>;
   readonly word: NonNullable<StepAnswer["receipt"]>;
@@ -33,12 +35,13 @@ function asksFor(detail: Detail, { calls: [first] }: Seen): void {
   assert.equal(first?.headers["x-svc-receipt"] ?? "brief", detail === "brief" ? "brief" : "full", "x-svc-receipt");
 }
 
-function ofCall(route: BulkRoute, detail: Detail, { name, says, receipts, keys = [own.text], word }: Row): Case {
+function ofCall(route: BulkRoute, detail: Detail, row: Row): Case {
+  const { name, says, receipts, answer, keys = [own.text], word } = row;
   return {
     name: `${route}-receipts-${name}-${detail}`,
     says,
     request: { steps: [call(route)], options: { receipts: detail, log_keys: keys } },
-    server: { receipts: { key: own, ...receipts } },
+    server: { receipts: { key: own, ...receipts }, ...(answer && { acts: [{ does: "answer", change: answer }] }) },
     answers: [both(answered({ items: [{}, {}, {}] }), receiptIs(word))],
     sees: (seen) => asksFor(detail, seen),
   };
@@ -101,6 +104,13 @@ const anotherDecision: Row = {
   says: "A receipt that holds, but is of another decision than its item's, is refused.",
 };
 
+const withoutCaller: Row = {
+  name: "no-caller",
+  says: "An answer that lost its caller on the way is refused.",
+  answer: { caller: null },
+  word: "refused",
+};
+
 const requested: readonly Row[] = [
   another("application", { request: { workload: { application: "another" } } }),
   another("resource-kind", { request: { resource: { kind: "another" } } }),
@@ -145,6 +155,7 @@ export const bulkReceipts: readonly Case[] = [
     ...[held, ...rows].map((row) => ofStream(detail, row)),
   ]),
   ...[...wholeDecisions, toCome].map((row) => ofCall("bulk/protection-plans", "whole", row)),
+  ...bulkRoutes.map((route) => ofCall(route, "whole", withoutCaller)),
   ...[...called, ...requested, event, rejected, digest].map((row) => ofCall("bulk/evidence", "whole", row)),
   ...[...called, ...requested, rejected, digest].map((row) => ofCall("bulk/artifact-registrations", "whole", row)),
   // Acknowledgements do not say who the caller is.

@@ -2,9 +2,9 @@
  * Verifies receipts offline with WebCrypto: that the tenant's log holds exactly the record of an answer, and continues
  * to.
  */
-import type { JsonObject } from "@bufbuild/protobuf";
+import { create, type JsonObject } from "@bufbuild/protobuf";
 import type { RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
-import type { Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import { CallerSchema, type Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import {
   type AskedOfAnswer,
   type CallKnowledge,
@@ -127,7 +127,8 @@ export async function verifyItems<Answer extends BulkAnswer>(
     items.map(async (item: RecordedItem, i) => {
       const isAnswered = item.outcome === answered;
       if (!isAnswered && isWithResult(item)) throw new ReceiptError("an item has a result that it says it has not");
-      const known = { ...knowledge, answerCaller: caller };
+      // An answer without a caller has none that could be the record's.
+      const known = { ...knowledge, answerCaller: caller ?? create(CallerSchema) };
       return isAnswered ? verifyItem(item, asked[i] as AskedOf<RecordedItem>, logKeys, known) : undefined;
     }),
   );

@@ -19,23 +19,22 @@ export interface ToRecord {
  * @param detail of the receipts, as `x-svc-receipt` has it
  */
 export function recordAll(state: ServerState, all: readonly ToRecord[], detail: string): object[] {
-  const { records } = state;
+  const { records, script } = state;
   const recorded = all.map(({ route, request, key }) => {
     const member = resultMembers[route];
     if (member === undefined) return undefined;
-    const name = `${route} ${member === "decision" || key === undefined ? `unkeyed ${records.size}` : key}`;
+    const own = member === "decision" || key === undefined ? `unkeyed ${records.size}` : key;
+    const name = `${route} ${script.receipts?.isShared === true ? "shared" : own}`;
     const id = records.get(name) ?? `01890a5d-ac96-774b-bcce-${String(records.size).padStart(12, "0")}`;
     records.set(name, id);
     return { member, id, record: recordOf(route, request, id) };
   });
-  const receipts = receiptsOf(
-    state,
-    recorded.flatMap((one) => one?.record ?? []),
-    detail,
-  );
+  const byId = new Map(recorded.flatMap((one) => (one === undefined ? [] : [[one.id, one.record] as const])));
+  const receipts = receiptsOf(state, [...byId.values()], detail);
+  const receiptsById = new Map([...byId.keys()].map((id, i) => [id, receipts[i]]));
   return recorded.map((one) => {
     if (one === undefined) return {};
-    const receipt = receipts.shift();
+    const receipt = receiptsById.get(one.id);
     const decisionId = one.member === "decision" ? { decisionId: one.id } : {};
     return { [one.member]: { ...(receipt !== undefined && { receipt }), ...decisionId } };
   });

@@ -88,6 +88,8 @@ export interface ReceiptScript {
   readonly change?: (receipt: JsonObject) => JsonObject;
   /** Both are of the receipt with this number alone, counted from 0. Default: of all. */
   readonly only?: number;
+  /** Whether one record answers all items of a call. Default: those with one idempotency key only. */
+  readonly isShared?: boolean;
 }
 
 /** What happens to one token request. */

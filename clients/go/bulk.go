@@ -59,8 +59,8 @@ func (c *Client) RegisterArtifacts(
 
 // VerifyItems checks the receipts of all items that a bulk call answered as [Client.VerifyAnswer] checks that of one
 // call: with the item that was asked, its answer, and who sent it when. An item with an idempotency key of the program's
-// own may have been recorded before. The receipts are in the order of the items, nil for one that was not answered.
-// Errors wrap [ErrReceipt].
+// own may have been recorded before. The receipts are in the order of the items, nil for one that was not answered. One
+// record answers two items only if the program gave both the same key. Errors wrap [ErrReceipt].
 func (c *Client) VerifyItems(request, answer proto.Message, since time.Time) ([]*VerifiedReceipt, error) {
 	return verifyItems(c.understanding(request), answer, c.sender(since), c.keys)
 }
@@ -85,10 +85,16 @@ func verifyItems(request, answer proto.Message, sender Sender, keys []logKey) ([
 		from = named.GetCaller()
 	}
 	verified := make([]*VerifiedReceipt, len(results))
+	type place struct {
+		origin string
+		index  int64
+	}
+	// Two items may ask the same, so that their questions do not tell their records apart.
+	owners := map[place]string{}
 	for i, result := range results {
-		sender := sender
+		sender, owner := sender, fmt.Sprintf("item %d", i)
 		if keyed, isKeyed := asked[i].(Keyed); isKeyed && keyed.GetIdempotencyKey() != "" {
-			sender.Since = time.Time{}
+			sender.Since, owner = time.Time{}, keyed.GetIdempotencyKey()
 		}
 		read, request, err := readItem(asked[i], result)
 		if err == nil && read != nil {
@@ -96,6 +102,13 @@ func verifyItems(request, answer proto.Message, sender Sender, keys []logKey) ([
 				read.said["caller"] = normalForm(from.ProtoReflect(), false)
 			}
 			verified[i], err = read.verify(request, sender, keys)
+		}
+		if err == nil && verified[i] != nil {
+			at := place{verified[i].LogOrigin, verified[i].LeafIndex}
+			if other, isTaken := owners[at]; isTaken && other != owner {
+				err = fmt.Errorf("%w: its record answers another item too", ErrReceipt)
+			}
+			owners[at] = owner
 		}
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)

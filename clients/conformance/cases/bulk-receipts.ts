@@ -22,6 +22,8 @@ const refusedItem: JsonObject = {
 interface Row {
   readonly name: string;
   readonly says: string;
+  /** Members of each item, which then all ask the same. */
+  readonly alike?: JsonObject;
   readonly receipts?: Partial<ReceiptScript>;
   /** Members of the answer that are not the sample's. */
   readonly answer?: JsonObject;
@@ -36,11 +38,13 @@ function asksFor(detail: Detail, { calls: [first] }: Seen): void {
 }
 
 function ofCall(route: BulkRoute, detail: Detail, row: Row): Case {
-  const { name, says, receipts, answer, keys = [own.text], word } = row;
+  const { name, says, alike, receipts, answer, keys = [own.text], word } = row;
+  const [first] = itemsOf(route, 1);
+  const items = alike && Array.from({ length: 3 }, () => ({ ...first, ...alike }));
   return {
     name: `${route}-receipts-${name}-${detail}`,
     says,
-    request: { steps: [call(route)], options: { receipts: detail, log_keys: keys } },
+    request: { steps: [call(route, items && { request: { items } })], options: { receipts: detail, log_keys: keys } },
     server: { receipts: { key: own, ...receipts }, ...(answer && { acts: [{ does: "answer", change: answer }] }) },
     answers: [both(answered({ items: [{}, {}, {}] }), receiptIs(word))],
     sees: (seen) => asksFor(detail, seen),
@@ -111,6 +115,21 @@ const withoutCaller: Row = {
   word: "refused",
 };
 
+const shared: Row = {
+  name: "shared",
+  says: "One record does not answer two items, even if they ask the same.",
+  alike: {},
+  receipts: { isShared: true },
+  word: "refused",
+};
+
+const oneKey: Row = {
+  name: "one-key",
+  says: "Items that the program sends under one idempotency key have one record.",
+  alike: { idempotencyKey: "order-1" },
+  word: "verified",
+};
+
 const requested: readonly Row[] = [
   another("application", { request: { workload: { application: "another" } } }),
   another("resource-kind", { request: { resource: { kind: "another" } } }),
@@ -150,7 +169,8 @@ const rejected = another("outcome", { outcome: { accepted: false } });
 
 export const bulkReceipts: readonly Case[] = [
   ...details.flatMap((detail) => [
-    ...bulkRoutes.map((route) => ofCall(route, detail, held)),
+    ...bulkRoutes.flatMap((route) => [held, shared].map((row) => ofCall(route, detail, row))),
+    ...(["bulk/evidence", "bulk/artifact-registrations"] as const).map((route) => ofCall(route, detail, oneKey)),
     ...[...rows, anotherDecision].map((row) => ofCall("bulk/protection-plans", detail, row)),
     ...[held, ...rows].map((row) => ofStream(detail, row)),
   ]),

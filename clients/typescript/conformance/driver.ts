@@ -189,15 +189,22 @@ async function runCall(step: CallStep, { client, bulk }: Clients, options: Drive
   if (logKeys.length === 0 || results.every((result) => result?.receipt === undefined))
     return { answer: json, receipt: "absent" };
   const singles = asked.map((item) => item.event ?? item.registration ?? item);
+  const idempotencyKeys = asked.map(({ idempotencyKey = "" }) => idempotencyKey);
+  const known = knowledgeOf(options, sentAtMs);
   const verified: Promise<unknown> =
     "items" in request
-      ? verifyItems(answer as BulkAnswer, singles as never, logKeys, knowledgeOf(options, sentAtMs))
-      : verifyAnswer(answer as unknown as RecordedAnswer, request as never, logKeys, knowledgeOf(options, sentAtMs));
+      ? verifyItems(answer as BulkAnswer, singles as never, logKeys, { ...known, idempotencyKeys })
+      : verifyAnswer(answer as unknown as RecordedAnswer, request as never, logKeys, known);
   return { answer: json, receipt: await verdictOf(verified) };
 }
 
 /** What a call, or an item of one, asks. */
-type Asked = { readonly understoodObligations?: string[]; readonly event?: object; readonly registration?: object };
+type Asked = {
+  readonly understoodObligations?: string[];
+  readonly idempotencyKey?: string;
+  readonly event?: object;
+  readonly registration?: object;
+};
 /** What has the result of a call, or of an item of one. */
 type Holder = Partial<Record<"decision" | "registration" | "ingestion", Result>>;
 

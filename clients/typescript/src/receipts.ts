@@ -16,6 +16,7 @@ import {
   type AskedOf,
   answered,
   type BulkAnswer,
+  type BulkKnowledge,
   type ItemKnowledge,
   isWithResult,
   type RecordedItem,
@@ -29,7 +30,7 @@ import { parseBase64, parseDecimal } from "./receipts/text-forms.ts";
 import { hashBytes, verifyConsistency, verifyInclusion } from "./receipts/tree.ts";
 
 export type { AskedOfAnswer, CallKnowledge, RecordedAnswer } from "./receipts/answer.ts";
-export type { AskedOf, BulkAnswer, ItemKnowledge, RecordedItem } from "./receipts/items.ts";
+export type { AskedOf, BulkAnswer, BulkKnowledge, ItemKnowledge, RecordedItem } from "./receipts/items.ts";
 export { ReceiptError } from "./receipts/note.ts";
 export type { RangeAnswer, RangeItem } from "./receipts/range.ts";
 
@@ -114,16 +115,16 @@ export async function verifyItem<Item extends RecordedItem>(
  * Checks every answered item of a bulk call, in order; undefined for items that were not answered.
  *
  * @param asked the requests of the items, in order
- * @throws ReceiptError if any receipt does not verify, or an answered item has none
+ * @throws ReceiptError if any receipt does not verify, an answered item has none, or one record answers two items
  */
 export async function verifyItems<Answer extends BulkAnswer>(
   { items, caller }: Answer,
   asked: readonly AskedOf<Answer["items"][number]>[],
   logKeys: string | readonly string[],
-  knowledge: CallKnowledge = {},
+  { idempotencyKeys, ...knowledge }: BulkKnowledge = {},
 ): Promise<(VerifiedReceipt | undefined)[]> {
   if (asked.length !== items.length) throw new ReceiptError("the answer has not as many items as were asked");
-  return Promise.all(
+  const verified = await Promise.all(
     items.map(async (item: RecordedItem, i) => {
       const isAnswered = item.outcome === answered;
       if (!isAnswered && isWithResult(item)) throw new ReceiptError("an item has a result that it says it has not");
@@ -132,6 +133,20 @@ export async function verifyItems<Answer extends BulkAnswer>(
       return isAnswered ? verifyItem(item, asked[i] as AskedOf<RecordedItem>, logKeys, known) : undefined;
     }),
   );
+  requireOwnRecords(verified, idempotencyKeys);
+  return verified;
+}
+
+/** Two items may ask the same, so that their questions do not tell their records apart. */
+function requireOwnRecords(verified: readonly (VerifiedReceipt | undefined)[], keys: readonly string[] = []): void {
+  const owners = new Map<string, string>();
+  for (const [i, one] of verified.entries()) {
+    if (one === undefined) continue;
+    const place = `${one.logOrigin} ${one.leafIndex}`;
+    const owner = keys[i] || `item ${i}`;
+    if ((owners.get(place) ?? owner) !== owner) throw new ReceiptError("one record answers two items");
+    owners.set(place, owner);
+  }
 }
 
 /**

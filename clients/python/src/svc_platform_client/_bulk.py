@@ -9,7 +9,7 @@ from . import bulk_v1, v1
 from ._calls import Calls, made_key, refusing, require_detail, sent_with
 from ._methods import Method
 from .errors import ReceiptRefused
-from .receipts import ItemRequest, RecordedItem, receipt_of, require_outcome, verify_item
+from .receipts import ItemRequest, RecordedItem, VerifiedReceipt, receipt_of, require_outcome, verify_item
 
 Question = TypeVar(
     "Question", bulk_v1.PlanProtectionsRequest, bulk_v1.ResolvePoliciesRequest, bulk_v1.PlanKeyAccessesRequest
@@ -36,7 +36,7 @@ async def ask_all(
             item.understood_obligations.extend(calls.options.understood_obligations)
     sent_at = sent_with(None)
     answer = await calls.carry_out(method, asked, deadline, calls.wanted_receipts())
-    require_receipts(calls, [(item, sent_at) for item in asked.items], answer)
+    require_receipts(calls, [(item, sent_at) for item in asked.items], answer, [])
     return answer
 
 
@@ -50,7 +50,8 @@ async def record_all(
     for item in sent.items:
         item.idempotency_key = made_key(item.idempotency_key)
     answer = await calls.carry_out(method, sent, deadline, calls.wanted_receipts())
-    require_receipts(calls, list(zip(map(payload_of, sent.items), sent_at, strict=True)), answer)
+    keys = [item.idempotency_key for item in sent.items]
+    require_receipts(calls, list(zip(map(payload_of, sent.items), sent_at, strict=True)), answer, keys)
     return answer
 
 
@@ -58,16 +59,27 @@ def payload_of(item: bulk_v1.EventItem | bulk_v1.RegistrationItem) -> ItemReques
     return item.event if isinstance(item, bulk_v1.EventItem) else item.registration
 
 
-def require_receipts(calls: Calls, asked: Sequence[tuple[ItemRequest, float]], answer: BulkAnswer) -> None:
-    """Raises ReceiptRefused if log keys are known and the receipt of an item that was answered does not hold."""
+def require_receipts(
+    calls: Calls, asked: Sequence[tuple[ItemRequest, float]], answer: BulkAnswer, keys: Sequence[str]
+) -> None:
+    """
+    Raises ReceiptRefused if log keys are known and the receipt of an item that was answered does not hold, or one
+    record answers two items. `keys`: those of the items; two with one key have one record.
+    """
     if not calls.are_verified():
         return
     items: Sequence[RecordedItem] = answer.items
     with refusing(answer):
         if len(items) != len(asked):
             raise ReceiptRefused("the answer has more or fewer items than the request")
-        for (request, sent_at), item in zip(asked, items, strict=True):
-            require_item_receipt(calls, request, item, answer.caller, sent_at)
+        # Two items may ask the same, so that their questions do not tell their records apart.
+        owners: dict[tuple[str, int], str] = {}
+        for at, ((request, sent_at), item) in enumerate(zip(asked, items, strict=True)):
+            verified = require_item_receipt(calls, request, item, answer.caller, sent_at)
+            if verified is not None:
+                owner = keys[at] if keys else f"item {at}"
+                if owners.setdefault((verified.log_origin, verified.leaf_index), owner) != owner:
+                    raise ReceiptRefused("one record answers two items")
 
 
 def require_item_receipt(
@@ -76,11 +88,12 @@ def require_item_receipt(
     item: RecordedItem,
     told_caller: v1.Caller | None,
     sent_at: float,
-) -> None:
+) -> VerifiedReceipt | None:
     """The same of one item. One that was not answered has nothing to verify."""
     require_outcome(item)
-    if item.outcome == bulk_v1.ITEM_OUTCOME_ANSWERED:
-        # Brief ones come unasked.
-        require_detail(receipt_of(item), is_whole=calls.options.receipts == "whole")
-        log_keys = calls.options.log_keys
-        verify_item(request, item, log_keys, told_caller, caller=calls.caller, sent_at=sent_at)
+    if item.outcome != bulk_v1.ITEM_OUTCOME_ANSWERED:
+        return None
+    # Brief ones come unasked.
+    require_detail(receipt_of(item), is_whole=calls.options.receipts == "whole")
+    log_keys = calls.options.log_keys
+    return verify_item(request, item, log_keys, told_caller, caller=calls.caller, sent_at=sent_at)

@@ -1,5 +1,6 @@
 //! Whether a record is the one of an answer, or of an item of a bulk call or a stream, and of the request that it answers.
 
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 use prost::Message;
@@ -90,8 +91,8 @@ pub(crate) mod sealed {
         /// The answer to all of them.
         type Answer;
 
-        /// Each request, `None` where there is none in its item; and whether the item has a key of its own.
-        fn requests(&self) -> Vec<(Option<&Self::Request>, bool)>;
+        /// Each request, `None` where there is none in its item; and the item's own key, empty where it has none.
+        fn requests(&self) -> Vec<(Option<&Self::Request>, &str)>;
 
         /// Each item, and who called.
         fn answered(answer: &Self::Answer) -> (Vec<&<Self::Request as Asked>::Item>, Option<&Caller>);
@@ -157,7 +158,9 @@ pub(crate) fn verify_items<Q: BulkRequest>(
     // An answer without one has no caller that could be the record's.
     let caller = caller.cloned().unwrap_or_default();
     let mut verified = Vec::with_capacity(items.len());
-    for ((request, is_keyed), item) in requests.into_iter().zip(items) {
+    // Two items may ask the same, so that their questions do not tell their records apart.
+    let mut owners = HashMap::new();
+    for (at, ((request, key), item)) in requests.into_iter().zip(items).enumerate() {
         if item.outcome() != ItemOutcome::Answered {
             said_of(item)?;
             verified.push(None);
@@ -165,9 +168,14 @@ pub(crate) fn verify_items<Q: BulkRequest>(
         }
         let request = request.ok_or_else(|| ReceiptError::new("an item without a request was answered"))?;
         // It may have been recorded before.
-        let since = sender.since.filter(|_| !is_keyed);
+        let since = sender.since.filter(|_| key.is_empty());
         let sender = Sender { since, ..sender.clone() };
-        verified.push(Some(verify_item(&complete(request), item, Some(&caller), &sender, keys)?));
+        let one = verify_item(&complete(request), item, Some(&caller), &sender, keys)?;
+        let owner = if key.is_empty() { format!("item {at}") } else { key.to_owned() };
+        if *owners.entry((one.log_origin().to_owned(), one.leaf_index())).or_insert_with(|| owner.clone()) != owner {
+            return Err(ReceiptError::new("one record answers two items"));
+        }
+        verified.push(Some(one));
     }
     Ok(verified)
 }
@@ -275,7 +283,7 @@ macro_rules! asked_all {
             type Request = $request;
             type Answer = $answer;
 
-            fn requests(&self) -> Vec<(Option<&$request>, bool)> {
+            fn requests(&self) -> Vec<(Option<&$request>, &str)> {
                 self.items.iter().map(|$item| $one).collect()
             }
 
@@ -287,11 +295,11 @@ macro_rules! asked_all {
 }
 
 asked_all! {
-    PlanProtectionsRequest => PlanProtectionsResponse, PlanProtectionRequest, |item| (Some(item), false);
-    ResolvePoliciesRequest => ResolvePoliciesResponse, ResolvePolicyRequest, |item| (Some(item), false);
-    PlanKeyAccessesRequest => PlanKeyAccessesResponse, PlanKeyAccessRequest, |item| (Some(item), false);
+    PlanProtectionsRequest => PlanProtectionsResponse, PlanProtectionRequest, |item| (Some(item), "");
+    ResolvePoliciesRequest => ResolvePoliciesResponse, ResolvePolicyRequest, |item| (Some(item), "");
+    PlanKeyAccessesRequest => PlanKeyAccessesResponse, PlanKeyAccessRequest, |item| (Some(item), "");
     RecordEventsRequest => RecordEventsResponse, RecordEvidenceRequest,
-        |item| (item.event.as_ref(), !item.idempotency_key.is_empty());
+        |item| (item.event.as_ref(), item.idempotency_key.as_str());
     RegisterArtifactsRequest => RegisterArtifactsResponse, RegisterArtifactRequest,
-        |item| (item.registration.as_ref(), !item.idempotency_key.is_empty());
+        |item| (item.registration.as_ref(), item.idempotency_key.as_str());
 }

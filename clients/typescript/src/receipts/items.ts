@@ -133,6 +133,12 @@ export function requireAnswersItem<Item extends RecordedItem>(
   requireCall(route, record, knowledge);
 }
 
+/** What is known of a bulk call. */
+export interface BulkKnowledge extends CallKnowledge {
+  /** Of the items, in order, as the program gave them; empty for an item without one. Items with one key have one record. */
+  readonly idempotencyKeys?: readonly string[];
+}
+
 /** What is known of an item's call. */
 export interface ItemKnowledge extends CallKnowledge {
   /** The caller in the bulk answer; absent on streams. */

@@ -3,6 +3,7 @@ package platform.client;
 import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.Message;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
@@ -25,10 +26,10 @@ final class BulkItems {
     return (Message) answer.getField(answer.getDescriptorForType().findFieldByName("caller"));
   }
 
-  /** Whether an item has an idempotency key. */
-  static boolean hasKey(Message item) {
+  /** The idempotency key of an item. */
+  static Optional<String> key(Message item) {
     FieldDescriptor key = item.getDescriptorForType().findFieldByName("idempotency_key");
-    return key != null && !item.getField(key).equals("");
+    return Optional.ofNullable(key).map(field -> (String) item.getField(field)).filter(text -> !text.isEmpty());
   }
 
   /** Whether what became of an item is that it was answered. */

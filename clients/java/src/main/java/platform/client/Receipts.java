@@ -7,7 +7,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import platform.sdk.v1.Receipt;
 
@@ -84,7 +86,7 @@ public final class Receipts {
   /**
    * Checks the receipts of all items that a bulk call answered, as {@link #verifyAnswer} does that of one call: what a record
    * holds is compared with the item that was asked, with its answer and with the sender. An item with an idempotency key may
-   * have been recorded before.
+   * have been recorded before. One record answers two items only if both have the same key.
    *
    * @param request of a bulk call, as it was sent, with the obligations that the client lists
    * @param answer to it
@@ -102,14 +104,25 @@ public final class Receipts {
       throw new ReceiptException(asked.size() + " items were asked, and " + results.size() + " answered");
     Optional<Message> caller = Optional.of(BulkItems.caller(answer));
     List<Optional<VerifiedReceipt>> verified = new ArrayList<>();
+    // Two items may ask the same, so that their questions do not tell their records apart.
+    Map<Place, String> owners = new HashMap<>();
     for (int i = 0; i < results.size(); i++) {
       Message result = results.get(i);
-      Sender since = BulkItems.hasKey(asked.get(i)) ? new Sender(sender.caller(), Optional.empty()) : sender;
+      Sender since = BulkItems.key(asked.get(i)).isPresent() ? new Sender(sender.caller(), Optional.empty()) : sender;
       Optional<VerifiedReceipt> one = verifyItem(asked.get(i), result, caller, since, logKeys);
       if (one.isEmpty() && BulkItems.isAnswered(result)) throw new ReceiptException("item " + i + " has no receipt");
+      String owner = BulkItems.key(asked.get(i)).orElse("item " + i);
+      if (one.isPresent() && !owner.equals(owners.computeIfAbsent(Place.of(one.get()), place -> owner)))
+        throw new ReceiptException("one record answers two items");
       verified.add(one);
     }
     return verified;
+  }
+
+  private record Place(String logOrigin, long leafIndex) {
+    static Place of(VerifiedReceipt receipt) {
+      return new Place(receipt.logOrigin(), receipt.leafIndex());
+    }
   }
 
   /**

@@ -86,7 +86,7 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
    * @throws IllegalStateException where it is closed
    */
   public CompletableFuture<R> send(I item) {
-    Optional<Instant> since = BulkItems.hasKey(item) ? Optional.empty() : Optional.of(Instant.now());
+    Optional<Instant> since = BulkItems.key(item).isPresent() ? Optional.empty() : Optional.of(Instant.now());
     I keyed = kind.keyed(item);
     int size = keyed.getSerializedSize();
     try {

@@ -645,6 +645,8 @@ def read_leaves(items):
         decision = item.get("decision", {"decision_id": leaf["record_id"]})
         same = isinstance(decision, dict) and decision.get("decision_id") == leaf["record_id"]
         require(same, "a leaf is another decision's")
+        # Two records may have been sent under one key; a decision has none.
+        require("decision" not in item or index not in found, "one decision answers two items")
         require(found.setdefault(index, leaf) == leaf, "two leaves stand in one place")
     return found
 

@@ -35,6 +35,8 @@ export async function verifyLeaves({ receipt, items }: RangeAnswer, keys: readon
       throw new ReceiptError("the receipt is of another decision_id than the answer");
     const index = Number(leaf.leafIndex);
     if (!Number.isSafeInteger(index) || index < 0) fail("leaf_index is no place in a log");
+    // Two records may have been sent under one key; a decision has none.
+    if (decision !== undefined && leaves.has(index)) throw new ReceiptError("one decision answers two items");
     const twin = leaves.get(index) ?? leaf;
     if (twin.recordId !== leaf.recordId || twin.leafHash !== leaf.leafHash || twin.opening !== leaf.opening)
       fail("leaves stand in each other's place");

@@ -84,6 +84,15 @@ test("a rewrap without the receipts of its source is reported", async () => {
   expect((await verifyArtifact({ artifact: at("alone"), logKeys })).origin).toBeUndefined();
 });
 
+test("a rewrap of an opened file is refused", async () => {
+  const [file, opened] = ["rewrapped", "opened"].map((name) =>
+    JSON.parse(readFileSync(receiptsPathOf(at(name)), "utf8")),
+  );
+  copyFileSync(at("rewrapped"), at("of-opened"));
+  writeFileSync(receiptsPathOf(at("of-opened")), JSON.stringify({ ...file, previous: opened }));
+  expect(await failureOf(verifyArtifact({ artifact: at("of-opened"), logKeys }))).toBe("invalid");
+});
+
 /** A producer that asks about something else than it does. */
 const dishonest: Readonly<Record<string, (honest: Platform) => Partial<Platform>>> = {
   "labels that were not decided": (honest) => ({

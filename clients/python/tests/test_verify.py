@@ -200,6 +200,18 @@ def test_receipts_of_another_artifact_are_not_carried(tmp_path: Path) -> None:
     assert verify_artifact(tmp_path / "again", log_keys=LOG_KEYS).origin is None
 
 
+def test_receipts_of_an_access_are_not_carried(tmp_path: Path) -> None:
+    platform = RecordingPlatform(Log(SIGNERS["tenant-a"]))
+    keys = [LocalKey("one", bytes(32)), LocalKey("two", bytes([1]) * 32)]
+    enforcer = Enforcer(platform, application="a", keys=keys, spool_directory=tmp_path / "spool")
+    (tmp_path / "plain").write_bytes(b"text")
+    enforcer.protect(tmp_path / "plain", tmp_path / "sealed", resource={"kind": "test"})
+    enforcer.open(tmp_path / "sealed", tmp_path / "file")
+    (tmp_path / "sealed").replace(tmp_path / "file")
+    enforcer.rewrap(tmp_path / "file", tmp_path / "again", new_key_reference="two")
+    assert verify_artifact(tmp_path / "again", log_keys=LOG_KEYS).origin is None
+
+
 @pytest.mark.parametrize("place", ["artifact", "receipts", "data"])
 def test_what_is_no_regular_file_is_refused_and_not_waited_for(
     place: str, proofs: dict[str, Proof], tmp_path: Path

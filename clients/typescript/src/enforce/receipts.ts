@@ -88,6 +88,8 @@ function isReceiptsFile(value: unknown, links = 0): value is ReceiptsFile {
   const texts = ["artifact_profile", "artifact_digest", "artifact_cid", "decision_id", "evidence_id"];
   const { format, operation, receipts, previous } = members;
   if (format !== receiptsFormat || !areTexts(members, texts) || !isOperation(operation)) return false;
+  // An artifact is made of an artifact, not of a file that was opened.
+  if (links > 0 && operation === "access") return false;
   if (typeof receipts !== "object" || receipts === null) return false;
   if (!Object.values(receipts).every((receipt) => typeof receipt === "object" && receipt !== null)) return false;
   if (previous === undefined) return true;
@@ -102,8 +104,7 @@ function isOperation(value: unknown): value is Operation {
 export async function previousOf(input: unknown, artifactDigest: string): Promise<ReceiptsFile | undefined> {
   const found =
     typeof input === "string" ? await readReceipts(receiptsPathOf(input)).catch(() => undefined) : undefined;
-  const previous = found?.operation !== "access" && found?.artifact_digest === artifactDigest ? found : undefined;
-  return isReceiptsFile(previous, 1) ? previous : undefined;
+  return found?.artifact_digest === artifactDigest && isReceiptsFile(found, 1) ? found : undefined;
 }
 
 /** Adds the receipt of an event that was sent later. Ignores a file that is gone, or belongs to another event. */

@@ -149,6 +149,16 @@ test("labels are a list: a text is not split into letters", async () => {
   }
 });
 
+test("a rewrap leaves out receipts with which its own would be too large to read", async () => {
+  const rewrap = (input: string, output: string) =>
+    enforcer().rewrap({ input: at(input), output: at(output), newKeyReference: "local-two" });
+  await enforcer().protect({ input: at("plain"), output: at("sealed"), resource });
+  expect((await rewrap("sealed", "small")).receipts.previous?.operation).toBe("protect");
+  const path = receiptsPathOf(at("sealed"));
+  writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, "utf8")), more: "x".repeat(3_000_000) }));
+  expect((await rewrap("sealed", "large")).receipts.previous).toBeUndefined();
+});
+
 test("of concurrent writers on one output one wins, with its own receipts", async () => {
   for (let race = 0; race < 25; race++) {
     const output = at(`sealed-${race}`);

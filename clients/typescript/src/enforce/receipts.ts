@@ -61,9 +61,11 @@ export async function receiptsFor(artifact: unknown, given: string | ReceiptsFil
   return receipts;
 }
 
+const maxFileBytes: number = recordRelations.artifact.max_file_bytes;
+
 /** Rejects with `invalid` if the file is malformed. */
-export async function readReceipts(path: string): Promise<ReceiptsFile> {
-  const bytes = await readSmallFile(path, recordRelations.artifact.max_file_bytes);
+export async function readReceipts(path: string, maxBytes = maxFileBytes): Promise<ReceiptsFile> {
+  const bytes = await readSmallFile(path, maxBytes);
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString("utf8"));
@@ -100,10 +102,11 @@ function isOperation(value: unknown): value is Operation {
   return typeof value === "string" && Object.hasOwn(recordRelations.artifact.parts, value);
 }
 
-/** The receipts of an artifact that is rewrapped, if present: its successor includes them. */
+/** The receipts of an artifact that is rewrapped, if present: its successor includes them, unless they are too large. */
 export async function previousOf(input: unknown, artifactDigest: string): Promise<ReceiptsFile | undefined> {
-  const found =
-    typeof input === "string" ? await readReceipts(receiptsPathOf(input)).catch(() => undefined) : undefined;
+  if (typeof input !== "string") return undefined;
+  // What the successor adds is less than half of a file.
+  const found = await readReceipts(receiptsPathOf(input), maxFileBytes / 2).catch(() => undefined);
   return found?.artifact_digest === artifactDigest && isReceiptsFile(found, 1) ? found : undefined;
 }
 

@@ -230,6 +230,34 @@ def test_evidence_whose_disk_is_full_when_the_work_ends(disk: FullDisk, plain: P
     assert list(spool.iterdir()) == []
 
 
+class Receipting(PermissivePlatform):
+    """Its events come with a receipt."""
+
+    def record_evidence(
+        self, request: v1.RecordEvidenceRequest, /, *, idempotency_key: str
+    ) -> v1.RecordEvidenceResponse:
+        answer = super().record_evidence(request, idempotency_key=idempotency_key)
+        answer.ingestion.receipt.record_id = "receipt"
+        return answer
+
+
+def test_a_recorded_event_whose_receipt_cannot_be_written_waits_until_it_is_due_and_then_stops_nothing(
+    disk: FullDisk, plain: Path
+) -> None:
+    now = [1_000_000.0]
+    platform = Receipting()
+    subject = enforcer(platform, plain.parent, evidence_tolerance=60.0, now=lambda: now[0])
+    platform.is_offline = True
+    assert subject.protect(plain, plain.parent / "sealed", resource=RESOURCE).is_evidence_pending
+    platform.is_offline = False
+    disk.name = "sealed.receipts.json"
+    assert subject.flush() == (0, 1)
+    now[0] += 61
+    assert subject.flush() == (1, 0)
+    assert list((plain.parent / "spool").iterdir()) == []
+    assert len(platform.events) == 1
+
+
 def test_a_full_disk_is_not_a_mistake_of_the_caller(disk: FullDisk, platform: PermissivePlatform, plain: Path) -> None:
     subject = enforcer(platform, plain.parent)
     for name in ("sealed", "spool"):

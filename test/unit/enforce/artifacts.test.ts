@@ -207,6 +207,24 @@ describe("evidence of work that ends with a full disk", () => {
   });
 });
 
+test("a recorded event whose receipt cannot be written waits until it is due, and then stops nothing", async () => {
+  let nowMs = Date.now();
+  const tolerant = { evidenceToleranceMs: 60_000, now: () => nowMs };
+  const cut = { ...platform, recordEvidence: () => Promise.reject(new Error("offline")) };
+  const request = { input: at("plain"), output: at("sealed"), resource };
+  expect(await enforcer({ ...tolerant, client: cut }).protect(request)).toMatchObject({ evidence: "pending" });
+  const client: PermissivePlatform = {
+    ...platform,
+    recordEvidence: async (event, id) => ({ ...(await platform.recordEvidence(event, id)), receipt: {} }),
+  };
+  disk.isFull = (path) => path.includes("sealed.receipts.json");
+  expect(await enforcer({ ...tolerant, client }).flush()).toEqual({ sent: 0, waiting: 1 });
+  nowMs += 60_001;
+  expect(await enforcer({ ...tolerant, client }).flush()).toEqual({ sent: 1, waiting: 0 });
+  expect(readdirSync(at("spool"))).toEqual([]);
+  expect(platform.events.size).toBe(1);
+});
+
 describe("a failing disk or stream is not reported as a mistake of the caller", () => {
   test("a full disk, of the output or of the spool", async () => {
     for (const full of ["sealed", "spool"]) {

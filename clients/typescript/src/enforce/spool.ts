@@ -33,7 +33,7 @@ interface Entry {
   /** Time after which all other work stops until the ledger has it: RFC 3339. */
   readonly due_at: string;
   readonly event: EvidenceEvent;
-  /** Receipts file that gets the receipt. */
+  /** Receipts file that gets the receipt, if it can be written until the event is due. */
   readonly receipts_file?: string;
 }
 
@@ -143,7 +143,7 @@ export class EvidenceSpool {
         sent++;
       } catch (cause) {
         waiting++;
-        if (Date.parse(entry.due_at) <= this.#options.now()) overdue ??= { id: entry.id, cause };
+        if (this.#isDue(entry)) overdue ??= { id: entry.id, cause };
       }
     }
     if (overdue !== undefined) {
@@ -159,11 +159,18 @@ export class EvidenceSpool {
     await this.#options.checkReceipt?.(entry.event, answer, signal);
     if (!accepted) throw new EnforcementError("unavailable", "the event was not accepted");
     if (entry.receipts_file !== undefined && receipt !== undefined)
-      await placeReceipt(entry.receipts_file, entry.id, receipt);
+      await placeReceipt(entry.receipts_file, entry.id, receipt).catch((cause: unknown) => {
+        // The ledger has the event: a folder that takes no file does not make it overdue.
+        if (!this.#isDue(entry)) throw cause;
+      });
     await removeFile(this.#pathOf(entry.id));
     if (this.#left.delete(entry.id)) await removeFile(this.#leftPathOf(entry.id));
     await syncDirectory(this.#options.directory);
     return receipt;
+  }
+
+  #isDue({ due_at }: Entry): boolean {
+    return Date.parse(due_at) <= this.#options.now();
   }
 
   /** Lets any process send an event on disk. Renaming works on a full disk. */

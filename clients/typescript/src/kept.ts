@@ -1,18 +1,12 @@
 /**
  * Caches the result of `fetch`. Concurrent callers share a fetch; results older than `keepMs` are not returned, and
  * failures are not cached.
- *
- * @param now milliseconds that never go back
  */
-export function kept<Value>(
-  fetch: () => Promise<Value>,
-  keepMs: number,
-  now: () => number = () => performance.now(),
-): () => Promise<Value> {
+export function kept<Value>(fetch: () => Promise<Value>, keepMs: number): () => Promise<Value> {
   let held: { readonly value: Value; readonly staleAtMs: number } | undefined;
   let fetching: Promise<Value> | undefined;
   return async () => {
-    if (held !== undefined && now() < held.staleAtMs) return held.value;
+    if (held !== undefined && performance.now() < held.staleAtMs) return held.value;
     fetching ??= refresh().finally(() => {
       fetching = undefined;
     });
@@ -20,8 +14,8 @@ export function kept<Value>(
   };
 
   async function refresh(): Promise<Value> {
-    // An answer is as old as its request.
-    const askedAtMs = now();
+    // An answer is as old as its request, by a clock that never goes back.
+    const askedAtMs = performance.now();
     const value = await fetch();
     held = { value, staleAtMs: askedAtMs + keepMs };
     return value;

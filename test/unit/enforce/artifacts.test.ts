@@ -149,6 +149,25 @@ test("labels are a list: a text is not split into letters", async () => {
   }
 });
 
+test("what is known of a deployment is kept for five minutes, also if the machine's clock is set back", async () => {
+  let [wallMs, elapsedMs] = [Date.now(), 0];
+  const elapsed = vi.spyOn(performance, "now").mockImplementation(() => elapsedMs);
+  const deployment = vi.fn(platform.deployment);
+  const { protect } = enforcer({ client: { ...platform, deployment }, now: () => wallMs });
+  const request = { input: at("plain"), output: at("sealed"), resource, replace: true };
+  for (const [passedMs, asked] of [
+    [0, 1],
+    [299_000, 1],
+    [2_000, 2],
+  ] as const) {
+    elapsedMs += passedMs;
+    wallMs -= 3_600_000;
+    await protect(request);
+    expect(deployment).toHaveBeenCalledTimes(asked);
+  }
+  elapsed.mockRestore();
+});
+
 test("a rewrap leaves out receipts with which its own would be too large to read", async () => {
   const rewrap = (input: string, output: string) =>
     enforcer().rewrap({ input: at(input), output: at(output), newKeyReference: "local-two" });

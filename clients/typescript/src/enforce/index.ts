@@ -223,7 +223,7 @@ function contextOf(options: EnforcerOptions): Context & { readonly spool: Eviden
       });
     }
   };
-  const keptDeployment = kept(() => platform.deployment(), deploymentKeptMs, now);
+  const keptDeployment = kept(() => platform.deployment(), deploymentKeptMs);
   const deployment = (signal?: AbortSignal) => unlessAborted(keptDeployment(), signal);
   return {
     platform,

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
-  ciphertextSize,
   decryptSegments,
   encryptSegments,
   type StreamingAead,
@@ -83,7 +82,6 @@ test.each(vectors)("$aead of $plaintext_size bytes equals Tink's output", async 
   const randoms = [bytesOf(vector.salt), bytesOf(vector.nonce_prefix)];
   const random = () => randoms.shift() ?? Buffer.alloc(0);
   const ciphertext = await collect(encryptSegments(inPieces(plaintext), key, random));
-  expect(ciphertext.length).toBe(ciphertextSize(key.aead, plaintext.length));
   expect(createHash("sha256").update(ciphertext).digest("hex")).toBe(vector.ciphertext_sha256);
   expect((await collect(decryptSegments(inPieces(ciphertext), key))).equals(plaintext)).toBe(true);
 });

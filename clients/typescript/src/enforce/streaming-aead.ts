@@ -140,13 +140,6 @@ function decryptSegment(derivedKey: Uint8Array, nonce: Uint8Array, bytes: Uint8A
   }
 }
 
-/** Size of the ciphertext for this size of plaintext, both in bytes. */
-export function ciphertextSize(aead: StreamingAead, plaintextBytes: number): number {
-  const size = segmentSizes[aead] - tagSize;
-  const segments = Math.max(1, Math.ceil((plaintextBytes + headerSize) / size));
-  return headerSize + plaintextBytes + segments * tagSize;
-}
-
 function deriveKey(key: Uint8Array, salt: Uint8Array, associatedData: Uint8Array): Uint8Array {
   return new Uint8Array(hkdfSync("sha256", key, salt, associatedData, keySize));
 }

@@ -28,8 +28,8 @@ pub(super) fn verify(leaf: &[u8], opening: &[u8], record: &[u8]) -> Result<Value
             return Err(ReceiptError::new(format!("the record has another {member} than its leaf")));
         }
     }
-    let revision = &record["outcome"]["policy_revision"];
-    if record["kind"] == "decision" && !revision.is_null() && *revision != told["policy_revision"] {
+    let revision = record["outcome"].get("policy_revision");
+    if record["kind"] == "decision" && revision.is_some_and(|revision| Some(revision) != told.get("policy_revision")) {
         return Err(ReceiptError::new("the record has another policy_revision than its leaf"));
     }
     let request = canonical(&record["request"]).unwrap_or_default();

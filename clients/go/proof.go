@@ -190,13 +190,13 @@ func (c *checkpoint) open(keys []logKey) (*signedTree, error) {
 			if !key.Verify([]byte(c.text), line.bytes) {
 				return nil, errors.New("the signature of the trusted key does not verify")
 			}
-			switch {
-			case c.origin != key.Name():
-				problem = errors.New("the checkpoint is of another log")
-			case c.size > key.maxSize:
-				problem = fmt.Errorf("the key was retired: it counts for trees of up to %d leaves", key.maxSize)
-			default:
+			if c.origin != key.Name() {
+				return nil, errors.New("the checkpoint is of another log")
+			}
+			if c.size <= key.maxSize {
 				isSigned = true
+			} else {
+				problem = fmt.Errorf("the key was retired: it counts for trees of up to %d leaves", key.maxSize)
 			}
 		}
 	}

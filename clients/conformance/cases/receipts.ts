@@ -109,6 +109,15 @@ const rows: readonly Row[] = [
     receipts: edited(({ proof }) => ({ proof: proof.slice(0, -20) })),
   },
   {
+    name: "signed-by-another-log-too",
+    says: "A checkpoint that a trusted key of another log signed, too, is refused.",
+    keys: [own.text, neighbours.text],
+    receipts: edited(({ proof }) => {
+      const note = proof.slice(proof.indexOf("\n\n") + 2);
+      return { proof: `${proof}${neighbours.sign(note.slice(0, note.lastIndexOf("\n\n") + 1))}` };
+    }),
+  },
+  {
     name: "changed-leaf",
     says: "A proof that does not lead from the leaf to the signed root is refused.",
     receipts: edited(({ leafHash }) => ({

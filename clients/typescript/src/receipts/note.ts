@@ -103,10 +103,10 @@ async function open(note: string, keys: readonly LogKey[]): Promise<Checkpoint> 
     if (own.length > 0) signing.push(key);
   }
   if (signing.length === 0) throw new ReceiptError("the checkpoint is not signed by a trusted key");
-  const counting = signing.filter(({ name, maxTreeSize = checkpoint.size }) => {
-    return name === checkpoint.origin && checkpoint.size <= maxTreeSize;
-  });
-  if (counting.length === 0) throw new ReceiptError("the key that signed is another log's, or was retired before");
+  if (signing.some(({ name }) => name !== checkpoint.origin))
+    throw new ReceiptError("the checkpoint is of another log");
+  if (signing.every(({ maxTreeSize = checkpoint.size }) => checkpoint.size > maxTreeSize))
+    throw new ReceiptError("the key that signed was retired before");
   return checkpoint;
 }
 

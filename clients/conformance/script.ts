@@ -47,6 +47,8 @@ export interface StreamAct {
   readonly does: "stream";
   /** Nothing is acknowledged before so many items have arrived, and so many milliseconds more have passed. */
   readonly holdsBack?: { readonly items: number; readonly ms: number };
+  /** Whether an acknowledgement of no item comes first. */
+  readonly startsEmpty?: boolean;
   /** How many of its items are acknowledged at most. */
   readonly acknowledges?: number;
   /** Members of results, by the place of the item on the stream, as `items` of an answer. */

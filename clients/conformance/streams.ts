@@ -44,6 +44,7 @@ export async function* serveStream(
     while (seen.items.length < holdsBack.items && !arriving.isOver) await arriving.more();
     await pause(holdsBack.ms, state.stopping);
   }
+  if (script.startsEmpty === true) yield fromJson(desc, {});
   for (let done = 0; ; ) {
     const due = Math.min(seen.items.length, acknowledges);
     if (due > done) {

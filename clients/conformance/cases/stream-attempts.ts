@@ -100,6 +100,16 @@ const attempts: readonly Case[] = [
     answers: [gaveUp("unavailable", "overloaded", { answered: 2, left: 1 })],
     sees: (seen) => opened(seen, 3),
   },
+  {
+    name: "streams/given-up-after-empty-acknowledgements",
+    says: "A stream that acknowledged no item has failed, even if it sent an acknowledgement.",
+    request: { steps: [stream("events", 3)], options: { max_attempts: 2 } },
+    server: {
+      acts: times(9, ending(1, { code: "unavailable", reason: "overloaded" }, { startsEmpty: true, acknowledges: 0 })),
+    },
+    answers: [gaveUp("unavailable", "overloaded", { answered: 0 })],
+    sees: (seen) => opened(seen, 2),
+  },
   ...(
     [
       ["permission_denied", "missing_scope"],

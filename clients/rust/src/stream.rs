@@ -332,7 +332,9 @@ impl<K: StreamKind> Shared<K> {
             .window
             .acknowledge(acknowledged, K::result_key)
             .map_err(|what| Status::internal(format!("the service broke the protocol of streams: it {what}")))?;
-        state.attempts = 0;
+        if !settled.is_empty() {
+            state.attempts = 0;
+        }
         for (told, result) in settled {
             // Likewise.
             let _ = told.send(Ok(result));

@@ -230,7 +230,8 @@ class Shipping(Generic[Payload, Item, Result]):
     def _acknowledge(self, acknowledgements: Any) -> None:
         with self._signal:
             settled = self._window.acknowledge(acknowledgements)
-            self._attempts = 0
+            if settled:
+                self._attempts = 0
             self._is_settling = True
         for pending, result in settled:
             if pending.promise.done():  # its awaiter left

@@ -354,6 +354,7 @@ describe("several questions", () => {
       { ...readsAlice, evaluations: [{}, { action: action("fly") }] },
       "evaluations[1].action.name",
     ],
+    ["a single one with it", { ...readsAlice, evaluations: [{ action: action("fly") }] }, "evaluations[0].action.name"],
     [
       "an unknown semantic",
       { evaluations: [readsAlice], options: { evaluations_semantic: "any" } },

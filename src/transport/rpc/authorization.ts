@@ -39,19 +39,12 @@ export function createAuthorizationService(
   options: AuthorizationOptions,
 ): ServiceImpl<typeof AuthorizationService> {
   const asking = createAsking(evaluations, options);
-  const evaluate = async (asked: readonly Asked[], context: HandlerContext, semantic?: EvaluationsSemantic) => {
-    const questions = asked.map((one, position) =>
-      requiredQuestion(one, asked.length === 1 ? "" : `evaluations[${position}].`),
-    );
-    const answers = await asking.decide(
-      await asking.prepare(questions, context),
-      context,
-      semantic && stopRuleOf(semantic),
-    );
+  const evaluate = async (questions: readonly PathedQuestion[], context: HandlerContext, stopsAfter?: StopRule) => {
+    const answers = await asking.decide(await asking.prepare(questions, context), context, stopsAfter);
     return answers.map((decided) => answerOf(decided, context));
   };
   const evaluateOne = async (asked: Asked, context: HandlerContext) =>
-    (await evaluate([asked], context))[0] as EvaluateResponse;
+    (await evaluate([requiredQuestion(asked, "")], context))[0] as EvaluateResponse;
   return {
     evaluate: evaluateOne,
     async evaluateMany(request, context) {
@@ -63,7 +56,8 @@ export function createAuthorizationService(
       }
       const asked = request.evaluations.map(withDefaults(request));
       requireBytes(asked, options.maxQuestionBytes);
-      return { evaluations: await evaluate(asked, context, semantic) };
+      const questions = asked.map((one, position) => requiredQuestion(one, `evaluations[${position}].`));
+      return { evaluations: await evaluate(questions, context, stopRuleOf(semantic)) };
     },
     ...createSearches(evaluations, asking, options),
   };

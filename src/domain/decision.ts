@@ -1,5 +1,6 @@
 /** The step that all deciding routes share: evaluate the policy, record the decision, and only then answer. */
 import type { Caller } from "../base/caller.ts";
+import { ServiceError } from "../base/errors.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
@@ -65,6 +66,7 @@ export async function decide(
   const lookedUp = isNeeded ? await lookUpRegistered(ledger, call, artifactNames(request)) : undefined;
   if (isNeeded) call.signal?.throwIfAborted();
   // No waiting from here on: policies may have been replaced during the lookup, and these decide.
+  requireSameAction(engine, asked);
   const known = isNeeded && engine.readsRegistered(question) ? lookedUp : undefined;
   const query = known?.registered === undefined ? question : { ...question, registered: known.registered };
   const decision = decideTraced(engine, query, call.span);
@@ -92,6 +94,14 @@ export async function decide(
     requiredScopes: union(deployment.scopes.required(scopedRoute(asked)), guidance.required_scopes),
     receipt,
   };
+}
+
+/** Policies map the names of actions too, and those that did may have been replaced while the call waited. */
+function requireSameAction(engine: PolicyEngine, { route, request }: DecisionRequest): void {
+  if (route !== "evaluation" || request.requested_action === undefined) return;
+  if (engine.actionNamed(request.requested_action) === request.operation) return;
+  const message = "The meaning of the action changed during the call: retry.";
+  throw new ServiceError("policy_unavailable", message, { retryAfterSeconds: 1 });
 }
 
 /** The route whose scopes a question needs: for AuthZEN, the one that asks the same for the caller. */

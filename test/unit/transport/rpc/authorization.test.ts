@@ -114,3 +114,18 @@ test.each([
   await expect(ask("searchSubjects", large.searchSubjects)).rejects.toBe(refusal);
   expect([taken, settled]).toEqual([[99], expected]);
 });
+
+test("a question whose action means something else once it is decided is refused, and leaves nothing", async () => {
+  const { ask, engine, ledger } = setUp();
+  let isReplaced = false;
+  engine.actionNamed = () => {
+    if (isReplaced) return undefined;
+    isReplaced = true;
+    return "access";
+  };
+  await expect(ask("evaluate", { subject, action, resource })).rejects.toMatchObject({
+    reason: "policy_unavailable",
+    details: { retryAfterSeconds: 1 },
+  });
+  expect([engine.queries, ledger.records]).toEqual([[], []]);
+});

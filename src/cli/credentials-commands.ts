@@ -41,6 +41,8 @@ const clients: CredentialFile<RegisteredClient> = {
   parse: parseClientFile,
   format: formatClientFile,
 };
+/** The same file, to remove what the service refuses it for. */
+const removable: CredentialFile<RegisteredClient> = { ...clients, parse: (text) => parseClientFile(text, {}, true) };
 const operators: CredentialFile<OpsCredential> = {
   setting: "SVC_OPS_CREDENTIALS",
   path: ({ load }) => load("ops_credentials").opsCredentials,
@@ -197,13 +199,13 @@ export const clientsRemoveCommand = command({
   options: { ...loggedStepFlags, ...clientFlags },
   run(context) {
     const { tenant, client } = context.options;
-    requireClient(read(clients, context), context.options);
+    requireClient(read(removable, context), context.options);
     const members = { tenant_id: tenant, client_id: client };
     return {
       question: `Remove client ${client} of tenant ${tenant}? Its secret will be invalid.`,
       preview: { text: `client ${client} of tenant ${tenant} would be removed`, value: { would_remove: members } },
       take() {
-        change(clients, context, (known) => {
+        change(removable, context, (known) => {
           requireClient(known, context.options);
           return known.filter((one) => !isClient(one, tenant, client));
         });

@@ -86,12 +86,21 @@ export function isClient(client: RegisteredClient, tenantId: string, clientId: s
  * Parses the file. Throws an Error that names the client and the problem, without secrets.
  *
  * @param declared attributes: values of another type are refused; undeclared attributes are kept and not read
+ * @param mayBeUnusable whether ids and lengths that no session can have are kept, so that their clients can be removed
  */
-export function parseClientFile(text: string, declared: AttributeDeclarations = {}): readonly RegisteredClient[] {
+export function parseClientFile(
+  text: string,
+  declared: AttributeDeclarations = {},
+  mayBeUnusable = false,
+): readonly RegisteredClient[] {
   const { clients, ...others } = parseObject(text);
   if (!Array.isArray(clients) || Object.keys(others).length > 0)
     throw new Error('must be an object with "clients", a list, and nothing else');
-  const parsed = (clients as unknown[]).map((client, i) => parseClient(client, `clients[${i}]`, declared));
+  const parsed = (clients as unknown[]).map((client, i) => {
+    const one = parseClient(client, `clients[${i}]`, declared);
+    if (!mayBeUnusable) requireUsable(one, `clients[${i}]`);
+    return one;
+  });
   const known = new Set<string>();
   for (const [i, { tenantId, clientId }] of parsed.entries()) {
     const key = JSON.stringify([tenantId, clientId]);
@@ -129,23 +138,25 @@ function parseClient(value: unknown, path: string, declared: AttributeDeclaratio
   const { tenant_id, client_id, scopes, secret } = others;
   const tenantId = typeof tenant_id === "string" ? parseTenantId(tenant_id) : undefined;
   if (tenantId === undefined) throw new Error(`${path}.tenant_id is not a tenant id`);
-  if (typeof client_id !== "string" || !isClientId(client_id))
-    throw new Error(`${path}.client_id is not 1 to 256 visible characters`);
+  if (typeof client_id !== "string") throw new Error(`${path}.client_id is not a text`);
   if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === "string" && isScope(scope)))
     throw new Error(`${path}.scopes is not a list of scopes`);
   const hash = typeof secret === "string" ? parseSecretHash(secret) : undefined;
   if (hash === undefined) throw new Error(`${path}.secret is not an Argon2id hash within the bounds`);
-  const client = {
+  return {
     tenantId,
     clientId: client_id,
     scopes: [...new Set(scopes as string[])],
     ...(attributes !== undefined && { attributes: parseClientAttributes(attributes, `${path}.attributes`, declared) }),
     secret: hash,
   };
-  const tokenPart = JSON.stringify([client_id, client_id, client_id, client.scopes.join(" "), client.attributes]);
+}
+
+function requireUsable({ clientId, scopes, attributes }: RegisteredClient, path: string): void {
+  if (!isClientId(clientId)) throw new Error(`${path}.client_id is not 1 to 256 visible characters`);
+  const tokenPart = JSON.stringify([clientId, clientId, clientId, scopes.join(" "), attributes]);
   if (Buffer.byteLength(tokenPart) > maximumTokenPartBytes)
     throw new Error(`${path} is too long for a token: shorten its scopes or attributes`);
-  return client;
 }
 
 /** Parses attribute values by name. Throws an Error that names the faulty attribute. */

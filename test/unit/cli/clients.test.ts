@@ -89,6 +89,16 @@ test("a file with attributes of another type than declared is refused; undeclare
   expect(parseClientFile(text, declared("text"))[0]?.attributes).toMatchObject({ clearance: "3", constructor: "x" });
 });
 
+test("a client that the service refuses can be removed, so that it takes the others", async () => {
+  await add("payroll");
+  await add("hr");
+  const long = "x".repeat(257);
+  writeFileSync(path, readFileSync(path, "utf8").replace('"hr"', JSON.stringify(long)));
+  expect((await run("list")).err).toContain("clients[1].client_id");
+  expect((await run("remove", ...who(long), ...erasing)).code).toBe(0);
+  expect((await run("list")).out).toBe("tenant-a\tpayroll\ta b\n");
+});
+
 test("two tenants may use one name; one tenant may not use it twice", async () => {
   await add("payroll");
   const before = readFileSync(path, "utf8");

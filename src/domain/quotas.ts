@@ -35,7 +35,10 @@ interface QuotaRequest {
   readonly amounts: QuotaAmounts;
   /** Whether the call needs no store: it is admitted uncounted while the store is unavailable. */
   readonly isStoreless: boolean;
-  /** Whether an amount above a period's limit is refused; otherwise such a call uses the whole limit. */
+  /**
+   * Whether it comes beside what the call itself took, and is refused if both are above a period's limit; otherwise a
+   * call above the limit uses the whole limit.
+   */
   readonly isWhole?: boolean;
   readonly signal: AbortSignal;
 }
@@ -77,10 +80,12 @@ export class Quotas {
     if (parts.length === 0) return undefined;
     const nowMs = this.#options.clock.now();
     for (const { account } of parts) account.refresh(nowMs);
-    const excessive = parts.find(({ account, amount }) => request.isWhole === true && amount > account.largest);
+    const excessive = parts.find(({ account, amount }) => request.isWhole === true && amount >= account.largest);
     if (excessive !== undefined) {
-      this.#options.onEvent(excessive.account.name, "refused");
-      return refused(parts, excessive.account, nowMs);
+      const { name } = excessive.account;
+      this.#options.onEvent(name, "refused");
+      const message = `the call needs more than the tenant's quota of ${words[name]} for a whole period: send less at once`;
+      return refused(parts, excessive.account, nowMs, message);
     }
     return parts.every(({ account, amount }) => account.has(amount))
       ? this.#hold(parts, nowMs)
@@ -187,9 +192,13 @@ const words: Readonly<Record<QuotaName, string>> = {
   artifact_bytes: "bytes of artifacts",
 };
 
-function refused(parts: readonly Part[], account: QuotaAccount, nowMs: number): QuotaHold {
+function refused(
+  parts: readonly Part[],
+  account: QuotaAccount,
+  nowMs: number,
+  message = `the tenant's quota of ${words[account.name]} is used up`,
+): QuotaHold {
   const retryAfterSeconds = Math.max(1, account.state(nowMs).resetSeconds);
-  const message = `the tenant's quota of ${words[account.name]} is used up`;
   return {
     states: parts.map(({ account }) => account.state(nowMs)),
     refusal: new ServiceError("rate_limited", message, { retryAfterSeconds }),

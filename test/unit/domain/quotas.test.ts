@@ -171,6 +171,25 @@ describe("quotas", () => {
     expect(await letIn(200, isLetIn)).toBe(90);
   });
 
+  test("tell a call that no period has enough for to ask for less at once", async () => {
+    const { gateway } = world(requestsOf(10));
+    const { quotas, take } = gateway();
+    await take();
+    const beside = (requests: number) => {
+      const amounts = { requests, records: 0, artifact_bytes: 0 };
+      return quotas.take({
+        tenantId,
+        amounts,
+        isStoreless: false,
+        isWhole: true,
+        signal: new AbortController().signal,
+      });
+    };
+    expect((await beside(10))?.refusal?.message).toContain("for a whole period: send less at once");
+    expect((await beside(9))?.refusal).toBeUndefined();
+    expect((await beside(9))?.refusal?.message).toBe("the tenant's quota of requests is used up");
+  });
+
   test("return the record of a call that left none", async () => {
     const { gateway } = world({ records: { limit: 10, periodSeconds: 60 } });
     const { take, isLetIn } = gateway();

@@ -55,7 +55,7 @@ export async function lookUpRegistered(
 
 /**
  * Looks up what was registered with each of the decisions: the newest registration of its artifact. Undefined if there
- * is none, if it was erased, or if there is more than one artifact.
+ * is none, or if it was erased; `several` if more than one artifact is registered, or may be.
  *
  * @throws ServiceError as `lookUpRegistered`
  */
@@ -63,14 +63,15 @@ export async function registeredWith(
   ledger: Pick<Ledger, "registrations">,
   call: WhoseRegistrations,
   decisionIds: readonly RecordId[],
-): Promise<readonly (StoredRecord | undefined)[]> {
+): Promise<readonly (StoredRecord | "several" | undefined)[]> {
   if (decisionIds.length === 0) return [];
   const found = await registrations(ledger, call, decisionIds.map(nameOfDecision), refuseDamaged);
   return found.map((list) => {
+    if (list === "too_many") return "several";
     if (typeof list === "string") return undefined;
     const records = list.map(({ record }) => record);
     const artifacts = new Set(records.map(({ request }) => canonicalDigest(request.artifact_digest as string)));
-    return artifacts.size === 1 ? newestOf(records) : undefined;
+    return artifacts.size > 1 ? "several" : newestOf(records);
   });
 }
 

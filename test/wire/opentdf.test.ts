@@ -351,20 +351,23 @@ test("applies the facts of the first decision to a file that names a second one"
       expect(await ask(all)).toMatchObject({ decision: 1 });
 });
 
-test("takes no file for another that was registered under the same decision", async () => {
-  const file = await protectedFile(["plain"]);
-  for (const artifact_digest of [`sha256:${"e".repeat(64)}`, file.artifact_digest])
-    await rest(`${gateway.url}/v1/sdk/artifact-register`, {
-      token: kas({ principal_id: "owner" }),
-      body: {
-        ...{ operation: "protect", workload, resource: file.resource, labels: ["plain"] },
-        ...{ artifact_digest, decision_id: file.decision_id, artifact_profile: "tdf" },
-      },
-    });
-  await ask(file.fqns, { token: reader({ principal_id: "reader-3" }) });
-  const [{ request } = {} as Any] = await recordsAbout("reader-3");
-  expect(request.resource).toEqual({ kind: "tdf" });
-  expect(request.artifact_digest).toBeUndefined();
+test("refuses a file whose decision has a second artifact, whose facts may be others", async () => {
+  const file = await protectedFile(["plain"], ["embargo"]);
+  const others = Array.from({ length: 17 }, (_, i) => `sha256:${String(i).padStart(64, "e")}`);
+  // Beyond 16 artifacts, none of them is known.
+  for (const digests of [others.slice(0, 1), others.slice(1)]) {
+    for (const artifact_digest of digests)
+      await rest(`${gateway.url}/v1/sdk/artifact-register`, {
+        token: kas({ principal_id: "owner" }),
+        body: {
+          ...{ operation: "protect", workload, resource: file.resource, labels: ["plain"] },
+          ...{ artifact_digest, decision_id: file.decision_id, artifact_profile: "tdf" },
+        },
+      });
+    const refusal = await refusalOf(ask(file.fqns));
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
+    expect(refusal.text).toContain("resource.attribute_values.fqns");
+  }
 });
 
 test("does not use a stranger's registration for the artifact of a decision", async () => {

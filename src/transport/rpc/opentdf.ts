@@ -47,6 +47,13 @@ export function createOpentdfService(
     const found = await registeredWith(ledger, identityOf(context), decisionIds);
     const questions = files.map((file, i) => {
       const registration = file.decisionId && found[decisionIds.indexOf(file.decisionId)];
+      // Facts of one would not be those of the other, and without facts a forbid that reads them does not apply.
+      if (registration === "several")
+        throw invalidRequest(
+          `${pathOf(i)}.attribute_values.fqns`,
+          "artifact.one",
+          "must name a decision of one artifact at most",
+        );
       return {
         question: tdfQuestion(file, user, action?.name ?? "", fulfillableObligationFqns, registration),
         at: (field: string) => placeOf(field, pathOf(i)),

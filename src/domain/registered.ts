@@ -55,7 +55,8 @@ export async function lookUpRegistered(
 
 /**
  * Looks up what was registered with each of the decisions: the newest registration of its artifact. Undefined if there
- * is none, or if it was erased; `several` if more than one artifact is registered, or may be.
+ * is none, or if it was erased; `several` if more than one artifact is registered, or may be. A registration that does
+ * not count for its artifact does not lead to it.
  *
  * @throws ServiceError as `lookUpRegistered`
  */
@@ -66,13 +67,23 @@ export async function registeredWith(
 ): Promise<readonly (StoredRecord | "several" | undefined)[]> {
   if (decisionIds.length === 0) return [];
   const found = await registrations(ledger, call, decisionIds.map(nameOfDecision), refuseDamaged);
-  return found.map((list) => {
-    if (list === "too_many") return "several";
-    if (typeof list === "string") return undefined;
-    const records = list.map(({ record }) => record);
-    const artifacts = new Set(records.map(({ request }) => canonicalDigest(request.artifact_digest as string)));
-    return artifacts.size > 1 ? "several" : newestOf(records);
+  const lists = found.map((list) => (typeof list === "string" ? [] : list));
+  const names = [...new Set(lists.flat().map(artifactOf))];
+  const others = names.length === 0 ? [] : await registrations(ledger, call, names, refuseDamaged);
+  return lists.map((list, i) => {
+    const counting = list.filter((one) => {
+      const name = artifactOf(one);
+      const before = others[names.indexOf(name)] ?? [];
+      const registration = registrationsOf(one.leafIndex, one.record).get(name);
+      return typeof before === "string" || (registration && countsAfter(before, name, registration));
+    });
+    if (found[i] === "too_many" || new Set(counting.map(artifactOf)).size > 1) return "several";
+    return newestOf(counting.map(({ record }) => record));
   });
+}
+
+function artifactOf({ record: { request } }: FoundRegistration): string {
+  return canonicalDigest(request.artifact_digest as string);
 }
 
 function refuseDamaged({ details }: ServiceError): never {
@@ -100,18 +111,19 @@ export async function registeredBefore(
   return found.flatMap((list, position) => {
     const name = names[position] ?? "";
     if (typeof list === "string") return [];
-    const before = list.flatMap(({ leafIndex, record }) => registrationsOf(leafIndex, record).get(name) ?? []);
-    return ({ principalId, matched, rewraps }): boolean => {
-      const next = {
-        leafIndex: Number.POSITIVE_INFINITY,
-        principalId,
-        matched,
-        rewraps: rewraps.includes(name),
-        labels: [],
-      };
-      return countingRegistrations<Registration>([...before, next]).includes(next);
-    };
+    const next = { leafIndex: Number.POSITIVE_INFINITY, labels: [] };
+    return ({ principalId, matched, rewraps }): boolean =>
+      countsAfter(list, name, { ...next, principalId, matched, rewraps: rewraps.includes(name) });
   });
+}
+
+/** Whether a registration of the artifact counts after those that come before it in the log. */
+function countsAfter(found: readonly FoundRegistration[], name: string, registration: Registration): boolean {
+  const { leafIndex: end } = registration;
+  const before = found.flatMap(({ leafIndex, record }) =>
+    leafIndex < end ? (registrationsOf(leafIndex, record).get(name) ?? []) : [],
+  );
+  return countingRegistrations([...before, registration]).includes(registration);
 }
 
 /** @param ofDamaged called if a record is damaged */

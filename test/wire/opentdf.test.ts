@@ -138,15 +138,15 @@ async function recordsAbout(principal: string): Promise<Any[]> {
 
 let made = 0;
 /** Protects a file as the library does, and returns the attributes of its policy. */
-async function protectedFile(labels: readonly string[], registered = labels) {
+async function protectedFile(labels: readonly string[], registered = labels, by = "owner", known?: string) {
   const about = { workload, resource: { kind: "customer-record", id: `cust-${++made}` } };
-  const token = kas({ principal_id: "owner" });
+  const token = kas({ principal_id: by });
   const plan = await rest(`${gateway.url}/v1/sdk/protection-plan`, {
     token,
     body: { operation: "protect", ...about, labels, preferred_artifact_profile: "tdf" },
   });
   const { decision_id } = plan.body.decision;
-  const artifact_digest = `sha256:${String(made).padStart(64, "0")}`;
+  const artifact_digest = known ?? `sha256:${String(made).padStart(64, "0")}`;
   const answer = await rest(`${gateway.url}/v1/sdk/artifact-register`, {
     token,
     body: {
@@ -368,6 +368,15 @@ test("refuses a file whose decision has a second artifact, whose facts may be ot
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
     expect(refusal.text).toContain("resource.attribute_values.fqns");
   }
+});
+
+test("a registration of another principal's artifact does not lead its decision to that artifact", async () => {
+  const { artifact_digest } = await protectedFile(["plain"]);
+  const { fqns } = await protectedFile(["plain"], ["plain"], "stranger", artifact_digest);
+  await ask(fqns, { token: reader({ principal_id: "reader-3" }) });
+  const [{ request } = {} as Any] = await recordsAbout("reader-3");
+  expect(request.resource).toEqual({ kind: "tdf" });
+  expect(request.artifact_digest).toBeUndefined();
 });
 
 test("does not use a stranger's registration for the artifact of a decision", async () => {

@@ -201,6 +201,12 @@ test("an enabled API has a page of its own", async () => {
     const listed = await page.locator(".opblock-summary-path").allTextContents();
     expect(listed.map((path) => path.replaceAll("\u200b", "")).sort()).toEqual(paths.toSorted());
   }
+  const permit = { decision: true, context: { decision_id: "d-1", reasons: ["tenant/readers"] } };
+  await page.route("**/access/v1/evaluation", (route) => route.fulfill({ json: permit }));
+  const evaluate = "#operations-Authorization-evaluate";
+  await open(page, evaluate);
+  await send(page, evaluate);
+  expect(await page.getByRole("status").first().textContent()).toBe("ALLOW tenant/readers (decision d-1)");
   expect(complaints).toEqual([]);
 });
 

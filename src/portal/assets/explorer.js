@@ -59,8 +59,10 @@ async function start() {
 // What an answer says, before the reader has found it in the body.
 const outcome = document.getElementById("explorer-outcome");
 
-function outcomeOf(status, { decision, registration, ingestion, error }) {
+function outcomeOf(status, { decision: given, context, registration, ingestion, error }) {
   if (error) return `${status} ${error.reason}: ${error.message}`;
+  // AuthZEN answers a bare yes or no, and the rest beside it.
+  const decision = typeof given === "boolean" ? { allow: given, ...context } : given;
   if (decision) {
     const why = decision.reasons?.join(", ") || (decision.allow ? "" : "no policy permits it");
     return `${decision.allow ? "ALLOW" : "DENY"} ${why} (decision ${decision.decision_id})`;

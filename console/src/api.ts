@@ -174,13 +174,13 @@ export async function resume(expired: () => void): Promise<readonly Log[]> {
   return logsOf();
 }
 
-/** Forgets the token, or ends the browser's session. */
+/** Forgets the token, or ends the browser's session. Rejects if the listener did not end it. */
 export async function signOut(): Promise<void> {
   const wasBySession = isBySession;
   credentials = undefined;
   isBySession = false;
   onExpired = () => {};
-  if (wasBySession) await fetch("/console/sign-out", { method: "POST" });
+  if (wasBySession) await answer("/console/sign-out", { method: "POST", credentials: "same-origin" });
 }
 
 export async function logsOf(): Promise<readonly Log[]> {
@@ -266,9 +266,9 @@ async function answer(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (credentials !== undefined) headers.set("authorization", `Bearer ${credentials}`);
   const response = await fetch(path, {
+    credentials: isBySession ? "same-origin" : "omit",
     ...init,
     headers,
-    credentials: isBySession ? "same-origin" : "omit",
     cache: "no-store",
   });
   if (response.ok) return response;

@@ -37,9 +37,11 @@ function Console() {
     void start();
   }, []);
   const leave = (why?: string) => {
-    void signOut();
     setLogs(undefined);
     setNotice(why);
+    signOut().catch(() =>
+      setNotice("The session did not end: the listener was not reached. Reload the page, and sign out again."),
+    );
   };
   const session: Session | undefined = logs && { logs, signOut: () => leave("You are signed out.") };
   const enter = async (token: string) => {

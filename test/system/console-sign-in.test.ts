@@ -70,6 +70,13 @@ test("a person signs in at the issuer, returns to the page, stays signed in, and
   await page.waitForSelector(".rows tbody tr");
   expect(gateway.logged.some((line) => /operator_signed_in.*"operator":"olga"/.test(line))).toBe(true);
   const cookie = `${cookies[0]?.name}=${cookies[0]?.value}`;
+  // Without an answer the session goes on, and the page says so.
+  await page.route("**/console/sign-out", (route) => route.abort());
+  await page.click("text=Sign out");
+  await page.waitForSelector("text=The session did not end");
+  await page.unroute("**/console/sign-out");
+  await page.reload();
+  await page.waitForSelector(".rows tbody tr");
   await page.click("text=Sign out");
   await page.waitForSelector("text=You are signed out.");
   await expect

@@ -94,6 +94,7 @@ async function explainDecision(
 ) {
   const { findDecision } = await import("../domain/replay.ts");
   const decision = await findDecision(archive, tenantId, recordId);
+  if (decision === "erased") throw new ServiceError("no_route", "the decision, or what it relied on, was erased");
   if (typeof decision === "string") throw new ServiceError("no_route", "the log has no such decision");
   const { record, query, isComplete } = decision;
   return {

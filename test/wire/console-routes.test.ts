@@ -10,7 +10,7 @@ import { ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { searchingClients, writeOperators } from "../harness/console.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
-import { run } from "../unit/cli/surroundings.ts";
+import { erasing, run } from "../unit/cli/surroundings.ts";
 
 const operatorToken = Buffer.alloc(32, 9).toString("base64url");
 const scopes = ["platform-api.access", "evidence.write", "ledger.search"];
@@ -19,6 +19,7 @@ const clients = searchingClients("tenant-a", "tenant-b");
 let log: string;
 let key: string;
 let decisionId: string;
+let otherDecisionId: string;
 
 const directory = folderForFile("console-routes");
 const credentials = await writeOperators(directory, { olga: operatorToken });
@@ -28,6 +29,7 @@ for (const { clientId } of clients) {
   const token = await gateway.token({ clientId });
   const { body } = await rest(`${gateway.url}${plan?.route}`, { token, body: plan?.body });
   if (clientId === "tenant-a") decisionId = body.decision.decision_id;
+  else otherDecisionId = body.decision.decision_id;
 }
 const { logs } = (await get("/ledger", operatorToken)).body;
 ({
@@ -101,6 +103,18 @@ describe("an explanation", () => {
     const { status, body } = await get(`/ledger/${log}/explanation/${decisionId}`, own);
     expect([status, body.error.message]).toEqual([404, "explanations are for operators"]);
   });
+});
+
+test("an explanation of an erased decision says that it was erased", async () => {
+  const { dataDir } = gateway;
+  const settings = join(dataDir, "erase-settings.yaml");
+  const store = `sqlite:${join(dataDir, "platform.db")}`;
+  await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
+  const { name } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-b");
+  const which = ["--tenant", "tenant-b", "--record", otherDecisionId];
+  expect((await run("ledger", "erase", "--config", settings, ...which, ...erasing)).code).toBe(0);
+  const { status, body } = await get(`/ledger/${name}/explanation/${otherDecisionId}`, operatorToken);
+  expect([status, body.error.message]).toEqual([404, "the decision, or what it relied on, was erased"]);
 });
 
 describe("a report", () => {

@@ -59,7 +59,8 @@ function Checked({ log, id, receipt }: { readonly log: Log; readonly id: string;
         </Show>
         {loaded.state === "failed" && (
           <p>
-            The receipt does not verify, so nothing that it claims is shown. Report this to the operator of the log.
+            The receipt does not verify, so nothing that it claims is shown. If the log got another key since you signed
+            in, sign in again. Otherwise report this to the operator of the log.
           </p>
         )}
         <form
@@ -195,7 +196,7 @@ function Outcome({ outcome }: { readonly outcome: LedgerRecord["outcome"] }) {
       <h2>Why</h2>
       <Facts
         pairs={[
-          ["Decided by", outcome.reasons_withheld === true ? "withheld by the deployment" : why],
+          ["Decided by", why],
           ["Alerts", textsOf(outcome.alerts).join(", ")],
           ["Policy revision", <code>{String(outcome.policy_revision)}</code>],
         ]}
@@ -224,8 +225,8 @@ function Explanation({ log, record }: { readonly log: Log; readonly record: Ledg
   const loaded = useLoaded(
     () =>
       explanationOf(log.name, record.record_id).catch((error: unknown) => {
-        // A tenant's credentials get none: the policies of the platform are not theirs.
-        if (error instanceof Refusal && error.status === 404) return undefined;
+        // Of what was erased there is none, nor for a tenant's credentials: policies of the platform are not theirs.
+        if (error instanceof Refusal && error.status === 404) return error.message;
         throw error;
       }),
     [log.name, record.record_id],
@@ -236,8 +237,8 @@ function Explanation({ log, record }: { readonly log: Log; readonly record: Ledg
       <h2>Explanation</h2>
       <Show loaded={loaded} what="the explanation">
         {(explained) =>
-          explained === undefined ? (
-            <p class="note">Operators see the policies that applied. These credentials are a tenant's.</p>
+          typeof explained === "string" ? (
+            <p class="note">There is none: {explained}.</p>
           ) : (
             <Evaluated explained={explained} recorded={record.outcome.allow === true} />
           )

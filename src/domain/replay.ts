@@ -73,17 +73,13 @@ export async function replayDecision(
   const compiled = await compileRecorded(archive, record, options);
   if (typeof compiled === "string") return compiled;
   const { engine, sameEngine } = compiled;
-  try {
-    const isAnswerable = isComplete || !current.readsRegistered(query);
-    return {
-      ...decision,
-      sameEngine,
-      own: evaluate(record, query, engine.decide(query)),
-      current: isAnswerable ? evaluate(record, query, current.decide(query)) : "not_looked_up",
-    };
-  } finally {
-    engine.release();
-  }
+  const isAnswerable = isComplete || !current.readsRegistered(query);
+  return {
+    ...decision,
+    sameEngine,
+    own: evaluate(record, query, engine.decide(query)),
+    current: isAnswerable ? evaluate(record, query, current.decide(query)) : "not_looked_up",
+  };
 }
 
 export interface RecordedDecision {
@@ -125,7 +121,7 @@ export function isComplete({ request, outcome }: StoredRecord): boolean {
   return reliedOnIds(outcome) !== undefined || artifactNames(request).length === 0;
 }
 
-/** Compiles the revision that decided; the caller must release the engine. Rejects as `findDecision` does. */
+/** Compiles the revision that decided. Rejects as `findDecision` does. */
 export async function compileRecorded(
   archive: Pick<RecordArchive, "policyRevision">,
   { outcome }: StoredRecord,

@@ -160,9 +160,7 @@ export const policy: Check = {
     const loaded = await loadPolicyDirectory(policyDir, fileSystem, found.load("policy"));
     for (const problem of loaded.problems ?? []) found.failed(describeProblem(problem));
     if (loaded.bundle === undefined) return;
-    const engine = engineOf(loaded.bundle);
-    const { policies, revision } = engine;
-    engine.release();
+    const { policies, revision } = engineOf(loaded.bundle);
     found.ok(`${policies.length} policies, revision ${revision}`);
   },
 };

@@ -18,7 +18,7 @@ import type { Answered } from "../../policy/model/decision.ts";
 import { type Context, command, type Values } from "../frame/command.ts";
 import { inStore, parseNames, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
-import { type CompiledDirectory, compileDirectory, readTests } from "./directory.ts";
+import { compileDirectory, readTests } from "./directory.ts";
 import { askProver, interruptible } from "./prover-process.ts";
 
 /** Exit codes besides 0. */
@@ -54,24 +54,19 @@ export const policyDiffCommand = command({
   refusalCode: exitCodes.notCompared,
   async run(context) {
     const { options, args } = context;
-    const directories: CompiledDirectory[] = [];
-    try {
-      for (const directory of args) directories.push(await compileDirectory(directory, context));
-      const [from, to] = directories as [CompiledDirectory, CompiledDirectory];
-      const engines = [from.engine, to.engine] as const;
-      if (options.prove !== true) {
-        const needless = options.prover === undefined ? options.solverTimeout && "--solver-timeout" : "--prover";
-        if (needless !== undefined) throw new Refusal(`${needless}: is about --prove`);
-      }
-      const recorded = await compareRecords(engines, context);
-      const tests = await Array.fromAsync([from, to], ({ directory }) => readTests(directory));
-      const questions = tests.flat().map(({ question }) => question);
-      const compared = compareBundles(from.bundle, to.bundle, questions);
-      const proof = await proofOrUndefined(from.bundle, to.bundle, compared.ways, context);
-      return answerOf(compared, proof, recorded, engines, options);
-    } finally {
-      for (const { engine } of directories) engine.release();
+    const from = await compileDirectory(args[0], context);
+    const to = await compileDirectory(args[1], context);
+    const engines = [from.engine, to.engine] as const;
+    if (options.prove !== true) {
+      const needless = options.prover === undefined ? options.solverTimeout && "--solver-timeout" : "--prover";
+      if (needless !== undefined) throw new Refusal(`${needless}: is about --prove`);
     }
+    const recorded = await compareRecords(engines, context);
+    const tests = await Array.fromAsync([from, to], ({ directory }) => readTests(directory));
+    const questions = tests.flat().map(({ question }) => question);
+    const compared = compareBundles(from.bundle, to.bundle, questions);
+    const proof = await proofOrUndefined(from.bundle, to.bundle, compared.ways, context);
+    return answerOf(compared, proof, recorded, engines, options);
   },
 });
 

@@ -43,16 +43,8 @@ export async function compileDirectory(
   return { directory, bundle, engine: engineOf(bundle, engineOptions), ignored };
 }
 
-/**
- * Also evaluates with Cedar, whose answer counts. If the compiled policies' answer differs, the command fails with a
- * problem that names the difference.
- */
-export async function askingCedar(work: (engineOptions: EngineOptions) => Promise<Answer>): Promise<Answer> {
-  const disagreements = new Set<string>();
-  const onDisagreement = (found: string) => disagreements.add(found);
-  const answer = await work({ evaluator: "both", onDisagreement }).catch(answerOfRefusal);
-  return { ...answer, problems: [...(answer.problems ?? []), ...disagreements] };
-}
+/** Commands that judge or explain decisions ask Cedar, so that they find what the service compiled wrongly. */
+export const byCedar: EngineOptions = { evaluator: "cedar" };
 
 /** The schema for policies of the directory; only problems of its manifest matter. */
 async function readSchema(argument: string | undefined, { load }: Pick<Context, "load">): Promise<string> {
@@ -102,7 +94,6 @@ export const policyCheckCommand = command({
         `${file}:${line}: ${id} reads context.on_behalf_of, but can permit whatever its value: it counts for callers only`,
     );
     const { policies, revision } = engine;
-    engine.release();
     const fails = context.options.strict === true;
     return {
       value: {
@@ -160,22 +151,21 @@ type TestContext = Context<{
   readonly json?: boolean;
 }>;
 
-function testOnce(context: TestContext): Promise<Answer> {
+async function testOnce(context: TestContext): Promise<Answer> {
   const { junit, filter } = context.options;
-  return askingCedar(async (engineOptions) => {
-    const { directory, engine } = await compileDirectory(context.args[0], context, engineOptions);
-    try {
-      const tests = (await readTests(directory)).filter(({ name }) => filter === undefined || name.includes(filter));
-      // Without tests, nothing is shown.
-      if (tests.length === 0 && filter !== undefined) throw new Refusal(`--filter: no test's name contains ${filter}`);
-      if (tests.length === 0) throw new Refusal(`${directory}: there are no expected decisions in tests/*.yaml`);
-      const report = runPolicyTests(engine, tests);
-      if (junit !== undefined) await writeFile(junit, toJunit(directory, report.results));
-      return reportAnswer(directory, engine, report, context.options);
-    } finally {
-      engine.release();
-    }
-  });
+  const { directory, engine } = await compileDirectory(context.args[0], context, byCedar);
+  try {
+    const tests = (await readTests(directory)).filter(({ name }) => filter === undefined || name.includes(filter));
+    // Without tests, nothing is shown.
+    if (tests.length === 0 && filter !== undefined) throw new Refusal(`--filter: no test's name contains ${filter}`);
+    if (tests.length === 0) throw new Refusal(`${directory}: there are no expected decisions in tests/*.yaml`);
+    const report = runPolicyTests(engine, tests);
+    if (junit !== undefined) await writeFile(junit, toJunit(directory, report.results));
+    return reportAnswer(directory, engine, report, context.options);
+  } finally {
+    // With --watch, the next run uses Cedar's memory again.
+    engine.release();
+  }
 }
 
 /** Editors write a file in several steps; the tests run once after the last. */

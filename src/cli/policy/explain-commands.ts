@@ -7,11 +7,11 @@ import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../..
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
 import { everyFound } from "../../ledger/search/search-query.ts";
-import type { CompiledEngine, EngineOptions } from "../../policy/engine/engine.ts";
+import type { CompiledEngine } from "../../policy/engine/engine.ts";
 import { type Context, command } from "../frame/command.ts";
 import { inStore, logOf, oneTenantFlag, parseNames, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal } from "../frame/terminal.ts";
-import { askingCedar, compileDirectory } from "./directory.ts";
+import { byCedar, compileDirectory } from "./directory.ts";
 import { explanationText } from "./explanation-text.ts";
 import { type Question, queryFlags, readQuestion } from "./query.ts";
 
@@ -27,22 +27,15 @@ export const policyExplainCommand = command({
     "--decision <id>": "a recorded decision of --tenant, or of the only tenant with a log",
     "--request-id <id>": "the decision of --tenant that answered the request with this id",
   },
-  run(context) {
+  async run(context) {
     const { options, args } = context;
-    return askingCedar(async (engineOptions) => {
-      if (options.decision !== undefined || options.requestId !== undefined)
-        return explainRecorded(args[0], context, engineOptions);
-      const { engine } = await compileDirectory(args[0], context, engineOptions);
-      try {
-        const question = await readQuestion(options, engine.callerAttributes).catch((error: unknown) => {
-          throw error instanceof RangeError ? new Refusal(error.message) : error;
-        });
-        const newest = await lookUpNewestDecision(context, question.query.caller.tenantId);
-        return explanationOf(question, engine, newest);
-      } finally {
-        engine.release();
-      }
+    if (options.decision !== undefined || options.requestId !== undefined) return explainRecorded(args[0], context);
+    const { engine } = await compileDirectory(args[0], context, byCedar);
+    const question = await readQuestion(options, engine.callerAttributes).catch((error: unknown) => {
+      throw error instanceof RangeError ? new Refusal(error.message) : error;
     });
+    const newest = await lookUpNewestDecision(context, question.query.caller.tenantId);
+    return explanationOf(question, engine, newest);
   },
 });
 
@@ -115,11 +108,7 @@ function ofTenant(
 }
 
 /** Explains a recorded decision under the directory if one is given, else under the revision that decided. */
-async function explainRecorded(
-  directory: string | undefined,
-  context: Context<RecordedOptions>,
-  engineOptions: EngineOptions,
-): Promise<Answer> {
+async function explainRecorded(directory: string | undefined, context: Context<RecordedOptions>): Promise<Answer> {
   const { options } = context;
   const named = parseNames({ tenant: options.tenant }).tenantId;
   const problem = problemOf(options);
@@ -130,13 +119,9 @@ async function explainRecorded(
     const found = orRefuse(await findDecision(archive, tenantId, await decisionIdOf(archive, tenantId, options)));
     const { engine } =
       directory === undefined
-        ? orRefuse(await compileRecorded(archive, found.record, engineOptions))
-        : await compileDirectory(directory, context, engineOptions);
-    try {
-      return explanationOf(found, engine, await newestDecision(archive, tenantId));
-    } finally {
-      engine.release();
-    }
+        ? orRefuse(await compileRecorded(archive, found.record, byCedar))
+        : await compileDirectory(directory, context, byCedar);
+    return explanationOf(found, engine, await newestDecision(archive, tenantId));
   });
 }
 
@@ -241,21 +226,15 @@ export const policyReplayCommand = command({
     "--decision <id>": { says: "id of the decision", required: true },
     "--tenant <id>": oneTenantFlag,
   },
-  run(context) {
+  async run(context) {
     const named = parseNames({ tenant: context.options.tenant }).tenantId;
     const decisionId = parseRecordId(context.options.decision);
     if (decisionId === undefined) throw new Refusal("--decision: is not a decision id");
-    return askingCedar(async (engineOptions) => {
-      const { engine } = await compileDirectory(context.args[0], context, engineOptions);
-      try {
-        return await ofTenant(context, named, async (archive, tenantId) => {
-          // Loaded here, so that other commands start faster.
-          const { replayDecision } = await import("../../domain/replay.ts");
-          return replayAnswer(orRefuse(await replayDecision(archive, tenantId, decisionId, engine, engineOptions)));
-        });
-      } finally {
-        engine.release();
-      }
+    const { engine } = await compileDirectory(context.args[0], context, byCedar);
+    return ofTenant(context, named, async (archive, tenantId) => {
+      // Loaded here, so that other commands start faster.
+      const { replayDecision } = await import("../../domain/replay.ts");
+      return replayAnswer(orRefuse(await replayDecision(archive, tenantId, decisionId, engine, byCedar)));
     });
   },
 });

@@ -58,17 +58,13 @@ export function compareBundles(
 ): PolicyComparison {
   const known = knownEntities([old, next]);
   const sides = [sideOf(old, known), sideOf(next, known)] as const;
-  try {
-    const search = new Search(sides);
-    for (const question of tests) search.ask(question, "test");
-    const groups = tenantGroups(sides).map((group) => askedOf(sides, group));
-    for (const question of mutationsOf(tests, groups)) search.ask(question, "mutation");
-    for (const group of groups)
-      for (const question of samplesOf(group, groups.length, tests)) search.ask(question, "sample");
-    return { summary: summaryOf(old, next), asked: search.asked, ways: [...search.found.values()] };
-  } finally {
-    for (const { engine } of sides) engine.release();
-  }
+  const search = new Search(sides);
+  for (const question of tests) search.ask(question, "test");
+  const groups = tenantGroups(sides).map((group) => askedOf(sides, group));
+  for (const question of mutationsOf(tests, groups)) search.ask(question, "mutation");
+  for (const group of groups)
+    for (const question of samplesOf(group, groups.length, tests)) search.ask(question, "sample");
+  return { summary: summaryOf(old, next), asked: search.asked, ways: [...search.found.values()] };
 }
 
 class Search {

@@ -18,9 +18,7 @@ const maxRows = 4_096;
  */
 export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPolicy[] {
   const side = sideOf(bundle, knownEntities([bundle, bundle]));
-  const never = policiesOf(bundle).filter((policy) => neverApplies(policy, side));
-  side.engine.release();
-  return never;
+  return policiesOf(bundle).filter((policy) => neverApplies(policy, side));
 }
 
 function neverApplies(policy: CheckedPolicy, side: Side): boolean {

@@ -67,29 +67,26 @@ export async function proveEqual(
   askProver: AskProver,
   known: readonly PolicyChange[] = [],
 ): Promise<ProofOutcome> {
-  const sides = [sideOf(old, new Map(), "cedar"), sideOf(next, new Map(), "cedar")] as const;
-  try {
-    const { policies, asked, statements, tooLarge } = old.schema === next.schema ? questionsOf(sides) : nothing;
-    const undecided = new Set([...outsideOfProof(sides), ...tooLarge.map((each) => `${described(each)}: ${beyond}`)]);
-    const questions = asked.map(({ question }) => question);
-    const outcome =
-      questions.length === 0
-        ? { solver: "by their form", answers: [] }
-        : await askProver({ schema: old.schema, policies, timeout_ms: timeoutMs, questions });
-    if ("missing" in outcome && outcome.missing !== undefined) return outcome;
-    const found = new Map<string, PolicyChange>();
-    let proven = statements - asked.length - tooLarge.length;
-    for (const [index, answer] of outcome.answers.entries()) {
-      const each = asked[index] as Asked;
-      if ("equal" in answer) proven += 1;
-      else if ("undecided" in answer) undecided.add(`${described(each)}: ${answer.undecided}`);
-      else if (!confirm(sides, each, answer.counterexample, found) && !isRefutedBy(known, each))
-        undecided.add(`${described(each)}: ${unconfirmed}`);
-    }
-    return { solver: outcome.solver, proven, statements, found: [...found.values()], undecided: [...undecided].sort() };
-  } finally {
-    for (const { engine } of sides) engine.release();
+  const [none, byCedar] = [new Map(), { evaluator: "cedar" }] as const;
+  const sides = [sideOf(old, none, byCedar), sideOf(next, none, byCedar)] as const;
+  const { policies, asked, statements, tooLarge } = old.schema === next.schema ? questionsOf(sides) : nothing;
+  const undecided = new Set([...outsideOfProof(sides), ...tooLarge.map((each) => `${described(each)}: ${beyond}`)]);
+  const questions = asked.map(({ question }) => question);
+  const outcome =
+    questions.length === 0
+      ? { solver: "by their form", answers: [] }
+      : await askProver({ schema: old.schema, policies, timeout_ms: timeoutMs, questions });
+  if ("missing" in outcome && outcome.missing !== undefined) return outcome;
+  const found = new Map<string, PolicyChange>();
+  let proven = statements - asked.length - tooLarge.length;
+  for (const [index, answer] of outcome.answers.entries()) {
+    const each = asked[index] as Asked;
+    if ("equal" in answer) proven += 1;
+    else if ("undecided" in answer) undecided.add(`${described(each)}: ${answer.undecided}`);
+    else if (!confirm(sides, each, answer.counterexample, found) && !isRefutedBy(known, each))
+      undecided.add(`${described(each)}: ${unconfirmed}`);
   }
+  return { solver: outcome.solver, proven, statements, found: [...found.values()], undecided: [...undecided].sort() };
 }
 
 const nothing = { policies: [], asked: [], statements: 0, tooLarge: [] };

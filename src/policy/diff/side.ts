@@ -4,8 +4,7 @@ import { parseJson } from "../../base/json.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import type { KnownEntities } from "../check/terms.ts";
-import { type CompiledEngine, engineOf } from "../engine/engine.ts";
-import type { Evaluator } from "../engine/engine-sets.ts";
+import { type CompiledEngine, type EngineOptions, engineOf } from "../engine/engine.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import type { EntityUid } from "../model/entities.ts";
@@ -23,8 +22,8 @@ export interface Side {
 }
 
 /** Throws a TypeError for a bundle with problems. */
-export function sideOf(bundle: PolicyBundle, known: KnownEntities, evaluator: Evaluator = "compiled"): Side {
-  const engine = engineOf(bundle, { cachedDecisions: 0, evaluator });
+export function sideOf(bundle: PolicyBundle, known: KnownEntities, options: EngineOptions = {}): Side {
+  const engine = engineOf(bundle, { ...options, cachedDecisions: 0 });
   return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }
 

@@ -24,54 +24,33 @@ import { isBrokenEngine } from "../model/cedar.ts";
  */
 export type EvaluateLayers = (request: CedarRequest | undefined, isOnBehalfOf: boolean) => readonly SetResult[];
 
-/** Evaluator: the compiled policies; Cedar alone; or both, in which case Cedar's answer counts. */
-export type Evaluator = "compiled" | "cedar" | "both";
-
-interface EngineSetsOptions {
-  readonly evaluator: Evaluator;
-  /** Names of sets that only Cedar evaluates, because the compiled policies were found to differ from it. */
-  readonly onCedar: ReadonlySet<string>;
-  /** Called if both were evaluated and differ. */
-  readonly onDisagreement: (disagreement: string) => void;
-}
-
 export class EngineSets {
   readonly #sets: ReadonlyMap<string, CheckedSet>;
-  readonly #options: EngineSetsOptions;
+  readonly #isOnCedar: (set: string) => boolean;
   readonly #paths = new Paths();
   readonly #byName = new Map<string, EngineSet>();
-  #released = false;
 
-  /** Checked sets by their names. */
-  constructor(sets: ReadonlyMap<string, CheckedSet>, options: EngineSetsOptions) {
+  /**
+   * @param sets checked sets by their names
+   * @param isOnCedar whether only Cedar evaluates a set
+   */
+  constructor(sets: ReadonlyMap<string, CheckedSet>, isOnCedar: (set: string) => boolean) {
     this.#sets = sets;
-    this.#options = options;
+    this.#isOnCedar = isOnCedar;
   }
 
   /** Compiles the layers, given by their sets. */
   layers(names: readonly string[]): EvaluateLayers {
-    const { evaluator, onCedar, onDisagreement } = this.#options;
     const sets = names.map((name) => this.#set(name));
-    const byCedar: EvaluateLayers = (request, isOnBehalfOf) => sets.map((set) => set.byCedar(request, isOnBehalfOf));
-    if (evaluator === "cedar" || names.some((name) => onCedar.has(name))) {
+    if (names.some(this.#isOnCedar)) {
       for (const set of sets) set.prepare();
-      return byCedar;
+      return (request, isOnBehalfOf) => sets.map((set) => set.byCedar(request, isOnBehalfOf));
     }
     for (const set of sets) set.compile();
-    const compiled: EvaluateLayers = (request, isOnBehalfOf) => {
-      if (request === undefined || this.#released) return sets.map(() => notEvaluated);
+    return (request, isOnBehalfOf) => {
+      if (request === undefined) return sets.map(() => notEvaluated);
       const scene = new Scene(request, this.#paths);
       return sets.map((set) => set.compiled(scene, request, isOnBehalfOf));
-    };
-    if (evaluator === "compiled") return compiled;
-    return (request, isOnBehalfOf) => {
-      const cedar = byCedar(request, isOnBehalfOf);
-      const ours = compiled(request, isOnBehalfOf);
-      for (const [layer, set] of sets.entries()) {
-        const [one, other] = [set.described(cedar[layer]), set.described(ours[layer])];
-        if (one !== other) onDisagreement(`of the set ${names[layer]}, Cedar says ${one}; compiled: ${other}`);
-      }
-      return cedar;
     };
   }
 
@@ -80,9 +59,8 @@ export class EngineSets {
     return this.#set(set).byCedar(request, isOnBehalfOf);
   }
 
-  /** Later evaluations are errors. Idempotent. */
+  /** Releases Cedar's sets; no evaluation may follow. Idempotent. */
   release(): void {
-    this.#released = true;
     for (const set of this.#byName.values()) set.release();
   }
 
@@ -103,7 +81,6 @@ class EngineSet {
   #prepared: PreparedSet | undefined;
   /** The policies that only Cedar can evaluate. */
   #unknown: PreparedSet | undefined;
-  #released = false;
 
   constructor(checked: CheckedSet, paths: Paths) {
     this.#checked = checked;
@@ -121,7 +98,7 @@ class EngineSet {
   }
 
   byCedar(request: CedarRequest | undefined, isOnBehalfOf: boolean): SetResult {
-    return this.#released ? notEvaluated : this.prepare().evaluate(request, this.#counting(isOnBehalfOf));
+    return this.prepare().evaluate(request, this.#counting(isOnBehalfOf));
   }
 
   compiled(scene: Scene, request: CedarRequest, isOnBehalfOf: boolean): SetResult {
@@ -142,13 +119,7 @@ class EngineSet {
     }
   }
 
-  described(result: SetResult | undefined): string {
-    const ids = (result?.policies ?? []).map((position) => this.#checked.policies[position]?.id);
-    return `${result?.outcome} by ${ids.sort().join(", ") || "no policy"}`;
-  }
-
   release(): void {
-    this.#released = true;
     this.#prepared?.release();
     this.#unknown?.release();
   }

@@ -22,17 +22,15 @@ import {
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import type { PolicyProblem } from "../model/problem.ts";
 import type { CombinedDecision, LayerSet } from "./combined-decision.ts";
-import { EngineSets, type Evaluator } from "./engine-sets.ts";
+import { EngineSets } from "./engine-sets.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { decisionCache, type Plan, type PlansByAction, plansOf } from "./plan.ts";
 
 export interface EngineOptions {
   /** Cached decisions: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
   readonly cachedDecisions?: number;
-  /** Default `compiled`. */
-  readonly evaluator?: Evaluator;
-  /** Called with differences between Cedar and the compiled policies, if both are evaluated. */
-  readonly onDisagreement?: (disagreement: string) => void;
+  /** The compiled policies, which is the default, or Cedar alone. */
+  readonly evaluator?: "compiled" | "cedar";
 }
 
 /** An engine, or all problems of its bundle. */
@@ -65,12 +63,10 @@ export function compileInTurns(
 function* compile(
   bundle: PolicyBundle,
   { sets, problems, entities, disagreements, identity }: CheckedBundle,
-  { cachedDecisions = 10_000, evaluator = "compiled", onDisagreement = () => {} }: EngineOptions,
+  { cachedDecisions = 10_000, evaluator }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
-  // If both are evaluated, each differing answer is reported.
-  const onCedar = new Set(evaluator === "both" ? [] : disagreements.keys());
-  const engineSets = new EngineSets(sets, { evaluator, onCedar, onDisagreement });
+  const engineSets = new EngineSets(sets, (set) => evaluator === "cedar" || disagreements.has(set));
   const catalogue = inputCatalogue(bundle);
   const declared = bundle.entities;
   const source = declared && { declared, table: yield* EntityTable.from(entities ?? "") };
@@ -206,7 +202,7 @@ export class CompiledEngine implements PolicyEngine {
     return Object.keys(this.#parts.bundle.actions ?? {}).sort();
   }
 
-  /** Releases Cedar's sets, whose memory others can reuse. Later decisions are denials. Idempotent. */
+  /** Releases Cedar's sets, whose memory others can reuse; no decision may follow. Idempotent. */
   release(): void {
     this.#parts.sets.release();
     this.#cache?.clear();

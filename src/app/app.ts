@@ -10,7 +10,7 @@ import { type FixedLimits, fixedLimits } from "../config/settings.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
 import { Connection } from "../http/connection.ts";
 import { runChecks } from "../ops/readiness.ts";
-import type { PolicyReloader } from "../policy/engine/reloader.ts";
+import type { PolicyInForce } from "../policy/engine/policy-in-force.ts";
 import type { ServiceStores } from "../stores/sql/backend.ts";
 import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
@@ -64,7 +64,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
     await ledger.close();
     throw error;
   };
-  const callers = await openCallers(config, shared, policy.engine.callerAttributes, machine).catch(giveUp);
+  const callers = await openCallers(config, shared, policy.callerAttributes, machine).catch(giveUp);
   const { authenticator } = callers;
   const viewers = await openOpsViewers(config, authenticator, machine).catch(giveUp);
   const quotas = await openQuotas(config, shared, machine).catch(giveUp);
@@ -81,15 +81,14 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   });
   const { server } = publicSide;
   const ops = await createOperatorSide(config, machine, {
-    ...{ checks, logs: ledger, viewers, hold: server.admit },
-    policy: policy.engine,
+    ...{ checks, logs: ledger, policy, viewers, hold: server.admit },
   });
   return {
     logger,
-    reload: async () => void (await Promise.all([files.reload(), policy.reload()])),
+    reload: async () => void (await Promise.all([files.reload(), policy.directory.reload()])),
     async listen() {
       authenticator.start();
-      policy.start();
+      policy.directory.start();
       const opsAddress = await bound("SVC_OPS_LISTEN", ops.listen(config.opsListen));
       const { port } = await bound("SVC_LISTEN", server.listen(config.listen.host, config.listen.port));
       return urlsOf(config, port, opsAddress.port);
@@ -97,7 +96,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
     async close() {
       const closingMs = performance.now();
       publicSide.announceStop();
-      await policy.stop();
+      await policy.directory.stop();
       const clean = await publicSide.close(config.shutdownGraceMs);
       await ops.close();
       authenticator.close();
@@ -105,7 +104,6 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
       await quotas?.close();
       await ledger.close();
       await tracing?.close(config.shutdownGraceMs - (performance.now() - closingMs));
-      policy.engine.release();
       await logger.close();
       return clean;
     },
@@ -160,25 +158,21 @@ async function tracingOf(
 
 /**
  * Resolves with both, after the revision in force is stored in the ledger. Rejects with the problems of the policies,
- * or else of the store, after closing both.
+ * or else of the store, after closing it.
  */
 async function policyAndStores(
-  openingPolicy: Promise<PolicyReloader>,
+  openingPolicy: Promise<PolicyInForce>,
   openingStores: Promise<ServiceStores>,
-): Promise<readonly [PolicyReloader, ServiceStores]> {
+): Promise<readonly [PolicyInForce, ServiceStores]> {
   const [policy, stores] = await Promise.allSettled([openingPolicy, openingStores]);
   if (policy.status === "rejected") {
     if (stores.status === "fulfilled") await stores.value.ledger.close();
     throw policy.reason;
   }
-  if (stores.status === "rejected") {
-    policy.value.engine.release();
-    throw stores.reason;
-  }
+  if (stores.status === "rejected") throw stores.reason;
   try {
     await policy.value.keepIn(stores.value.ledger);
   } catch (error) {
-    policy.value.engine.release();
     await stores.value.ledger.close();
     throw error;
   }

@@ -7,8 +7,7 @@ import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
 import type { ServiceLedger } from "../ledger/append/ledger.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import { compileInTurns } from "../policy/engine/engine.ts";
-import { PolicyHolder } from "../policy/engine/holder.ts";
-import { PolicyReloader, type ReloadEvent } from "../policy/engine/reloader.ts";
+import { PolicyInForce, type ReloadEvent } from "../policy/engine/policy-in-force.ts";
 import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem, sortProblems } from "../policy/model/problem.ts";
 import { authConfigurations } from "./callers.ts";
@@ -29,13 +28,13 @@ export async function openLivePolicy(
   settings: PolicySettings,
   machine: PolicyMachine,
   begun: Promise<FirstPolicy> = readFirstPolicy(settings),
-): Promise<PolicyReloader> {
+): Promise<PolicyInForce> {
   const { timers, metrics } = machine;
   const firstPolicy = await begun;
   const { first, disagreements } = await firstEngine(firstPolicy, settings);
   metrics.followed("policy");
   report({ type: "loaded", revision: first.revision, disagreements }, machine);
-  return new PolicyReloader(new PolicyHolder(first), {
+  return new PolicyInForce(first, {
     known: firstPolicy.reading,
     read: () => readPolicyDirectory(settings.policyDir, fileSystem, settings),
     check: checkBundleInThread,
@@ -54,7 +53,6 @@ async function firstEngine({ reading, checked }: FirstPolicy, { policyEvaluator:
   if (bundle === undefined || checked === undefined) throw policyRefused(problems);
   const { engine: first, problems: misjudged = [] } = await compileInTurns(bundle, checked, { evaluator });
   if (first !== undefined && problems.length === 0) return { first, disagreements: checked.disagreements };
-  first?.release();
   throw policyRefused(sortProblems([...problems, ...misjudged]));
 }
 
@@ -116,7 +114,7 @@ const notWritable: DomainStatus = { configured: false, reason: "The record store
 export function livePlatform(
   config: ServeConfig,
   authenticator: Pick<Authenticator, "issuerOf" | "status">,
-  policy: PolicyReloader,
+  policy: Pick<PolicyInForce, "revision" | "status">,
   ledger: Pick<ServiceLedger, "writable">,
 ): LivePlatform {
   let current: DomainStatus = { configured: true, reason: "" };
@@ -126,7 +124,7 @@ export function livePlatform(
     policy() {
       const { newest } = policy.status;
       const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
-      const reason = `Policy revision ${policy.engine.revision} is in force${more}.`;
+      const reason = `Policy revision ${policy.revision} is in force${more}.`;
       if (current.reason !== reason) current = { configured: true, reason };
       return current;
     },

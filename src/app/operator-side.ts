@@ -24,8 +24,7 @@ import type { ServedPolicies, Viewer } from "../ops/ledger-access.ts";
 import { createOpsListener, type OpsListener, type OpsListenerOptions } from "../ops/listener.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { hasSession, sessionOf } from "../ops/sign-in-routes.ts";
-import type { PolicyHolder } from "../policy/engine/holder.ts";
-import type { PolicyReloader } from "../policy/engine/reloader.ts";
+import type { PolicyInForce } from "../policy/engine/policy-in-force.ts";
 import { identify, type PolicyBundle, parseBundleContent } from "../policy/load/bundle.ts";
 import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { copyPolicyFiles, fileSystemOf } from "../policy/load/file-texts.ts";
@@ -39,7 +38,7 @@ import { newerSet } from "./live-policy.ts";
 interface OperatorParts {
   readonly checks: readonly ReadinessCheck[];
   readonly logs: PublishedLogs & Pick<RecordArchive, "find" | "policyRevision">;
-  readonly policy: PolicyHolder;
+  readonly policy: PolicyInForce;
   readonly viewers: OpsViewers;
   /** Default: requests are answered at once. */
   readonly hold?: OpsListenerOptions["hold"];
@@ -88,7 +87,7 @@ export async function createOperatorSide(
  */
 async function explainDecision(
   archive: Pick<RecordArchive, "find">,
-  policy: PolicyHolder,
+  policy: PolicyInForce,
   tenantId: TenantId,
   recordId: RecordId,
 ) {
@@ -105,12 +104,12 @@ async function explainDecision(
 }
 
 /** A refused set causes a remark only: the one in force is valid, and a mistake must not stop every replica at once. */
-export function policyReadiness(policy: PolicyReloader): ReadinessCheck {
+export function policyReadiness(policy: PolicyInForce): ReadinessCheck {
   return { name: "policy", check: async () => {}, remark: () => policyRemark(policy) };
 }
 
 /** For operators: the number of problems. The problems themselves are only in the log, which fewer people can read. */
-function policyRemark({ status }: PolicyReloader): string | undefined {
+function policyRemark({ status }: PolicyInForce): string | undefined {
   const { newest, problems = [] } = status;
   if (newest === "in_force") return undefined;
   return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `; problems named in the log: ${problems.length}` : ""}`;
@@ -258,7 +257,7 @@ const maxFilesChars = 900_000;
 export function servedPolicies(
   settings: FirstPolicySettings,
   logs: Pick<PublishedLogs, "search" | "tile"> & Pick<RecordArchive, "find" | "policyRevision">,
-  policy: PolicyHolder,
+  policy: PolicyInForce,
   timers: Timers,
 ): ServedPolicies {
   return {

@@ -10,7 +10,7 @@ import { Quotas } from "../domain/quotas.ts";
 import { createScopeTable } from "../domain/routes.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
 import type { ServiceLedger } from "../ledger/append/ledger.ts";
-import type { PolicyReloader } from "../policy/engine/reloader.ts";
+import type { PolicyInForce } from "../policy/engine/policy-in-force.ts";
 import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
 import { publishedPages } from "../portal/pages.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -35,7 +35,7 @@ import { livePlatform } from "./live-policy.ts";
 
 /** Parts of the public side. The caller closes them. */
 interface PublicParts {
-  readonly policy: PolicyReloader;
+  readonly policy: PolicyInForce;
   readonly ledger: ServiceLedger;
   readonly callers: Callers;
   /** Source of the answers to callers' health checks. */
@@ -75,7 +75,7 @@ export async function createPublicSide(
     decisionMaxAgeSeconds: config.decisionMaxAgeSeconds,
     isKeyReferenceAlias: keyReferenceAliases(config.keyReferences),
   };
-  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger, clock) };
+  const deciding = { engine: policy, observe: observeDecisions(metrics, logger, clock) };
   const observeEvidence = (tenantId: TenantId, isMatched: boolean) => {
     if (isMatched) metrics.evidenceArrived(tenantId);
   };

@@ -1,19 +1,10 @@
 /** Files that are polled and reloaded together; changes take effect within seconds. */
-import { messageOf } from "../base/errors.ts";
+import { Polled } from "../base/polled.ts";
 import type { Timers } from "../base/timers.ts";
-
-interface FileState {
-  readonly mtimeMs: number;
-  readonly ctimeMs: number;
-  readonly size: number;
-  readonly ino: number;
-  readonly mode: number;
-  isFile(): boolean;
-}
 
 /** The used part of `node:fs/promises`; follows links. Both reject with an error that has a `code`. */
 interface WatchedFileSystem {
-  stat(path: string): Promise<FileState>;
+  stat(path: string): Promise<{ readonly mode: number; isFile(): boolean }>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
 }
 
@@ -40,8 +31,8 @@ interface WatchedFilesOptions<Content> {
   readonly onRecovered?: () => void;
 }
 
-const pollIntervalMs = 2_000;
-/** Files that changed are checked again after this time, and read if they have not changed since. */
+const pollMs = 2_000;
+/** Files that changed are read again after this time, and applied if they have not changed since. */
 const settleMs = 250;
 
 /**
@@ -51,36 +42,29 @@ const settleMs = 250;
  */
 export class WatchedFiles<Content> {
   readonly #options: WatchedFilesOptions<Content>;
+  readonly #polled: Polled<readonly FileRead[]>;
   #current: Content;
   #texts: readonly string[];
-  /** Signatures of the files that were last loaded, examined, and found invalid. */
-  #taken: string;
-  #looked: string;
-  #bad: string | undefined;
   #revision = 0;
-  #told: string | undefined;
-  #working: Promise<void> = Promise.resolve();
-  #cancel = () => {};
-  #closed = false;
 
-  private constructor(
-    options: WatchedFilesOptions<Content>,
-    { content, texts, seen }: { content: Content; texts: readonly string[]; seen: string },
-  ) {
+  private constructor(options: WatchedFilesOptions<Content>, content: Content, known: readonly FileRead[]) {
     this.#options = options;
     this.#current = content;
-    this.#texts = texts;
-    this.#taken = seen;
-    this.#looked = seen;
-    this.#lookIn(pollIntervalMs);
+    this.#texts = textsOf(known);
+    this.#polled = new Polled({
+      ...options,
+      ...{ known, pollMs, settleMs },
+      read: () => read(options),
+      apply: (found) => this.#apply(found),
+      onFailure: ({ message }) => options.onProblem(message),
+    });
+    this.#polled.start();
   }
 
   /** Reads the files for the first time. Rejects if they cannot be read or are invalid. */
   static async open<Content>(options: WatchedFilesOptions<Content>): Promise<WatchedFiles<Content>> {
-    const seen = await signature(options);
     const found = await read(options);
-    const content = await options.parse(found, undefined);
-    return new WatchedFiles(options, { content, texts: textsOf(found), seen });
+    return new WatchedFiles(options, await options.parse(found, undefined), found);
   }
 
   get current(): Content {
@@ -98,92 +82,26 @@ export class WatchedFiles<Content> {
 
   /** Reloads the files now, without waiting for a change to settle. Does not reject. */
   reload(): Promise<void> {
-    return this.#alone(async () => {
-      const seen = await signature(this.#options).catch(messageOf);
-      this.#looked = seen;
-      this.#bad = seen;
-      await this.#take(seen);
-    });
+    return this.#polled.reload();
   }
 
   /** Stops polling. Idempotent. */
   close(): void {
-    this.#closed = true;
-    this.#cancel();
+    void this.#polled.stop();
   }
 
-  #lookIn(delayMs: number): void {
-    if (this.#closed) return;
-    this.#cancel = this.#options.timers.after(delayMs, () => {
-      let nextMs = pollIntervalMs;
-      void this.#alone(async () => {
-        nextMs = await this.#look();
-      }).finally(() => this.#lookIn(nextMs));
-    });
-  }
-
-  /** Returns the time until the next poll, in milliseconds. */
-  async #look(): Promise<number> {
-    const seen = await signature(this.#options).catch(messageOf);
-    if (seen === this.#taken) {
-      this.#looked = seen;
-      this.#settle(seen);
-      return pollIntervalMs;
-    }
-    const hasStayed = seen === this.#looked;
-    this.#looked = seen;
-    if (!hasStayed) return settleMs;
-    await this.#take(seen);
-    return pollIntervalMs;
-  }
-
-  async #take(seen: string): Promise<void> {
-    const { parse, onChange, onProblem } = this.#options;
-    try {
-      const found = await read(this.#options);
-      const content = await parse(found, this.#current);
-      const texts = textsOf(found);
-      // The files changed while they were read; the next poll decides.
-      if ((await signature(this.#options)) !== seen) return;
-      if (texts.some((text, index) => text !== this.#texts[index])) {
-        await onChange?.(content, texts);
-        this.#texts = texts;
-        this.#current = content;
-        this.#revision += 1;
-      }
-      this.#settle(seen);
-    } catch (error) {
-      const problem = messageOf(error);
-      if (this.#bad === seen && this.#told !== problem) {
-        this.#told = problem;
-        onProblem(problem);
-      }
-      this.#bad = seen;
-    }
-  }
-
-  #settle(seen: string): void {
-    const wasTold = this.#told !== undefined;
-    this.#taken = seen;
-    this.#bad = undefined;
-    this.#told = undefined;
-    if (wasTold) this.#options.onRecovered?.();
-  }
-
-  #alone(work: () => Promise<void>): Promise<void> {
-    this.#working = this.#working.then(() => (this.#closed ? undefined : work()));
-    return this.#working;
+  async #apply(found: readonly FileRead[]): Promise<void> {
+    const content = await this.#options.parse(found, this.#current);
+    const texts = textsOf(found);
+    if (texts.every((text, index) => text === this.#texts[index])) return;
+    await this.#options.onChange?.(content, texts);
+    this.#texts = texts;
+    this.#current = content;
+    this.#revision += 1;
   }
 }
 
-async function signature<Content>({ files, paths }: WatchedFilesOptions<Content>): Promise<string> {
-  const states = await Promise.all(paths.map((path) => files.stat(path)));
-  return states
-    .map(({ mtimeMs, ctimeMs, size, ino, mode }) => [mtimeMs, ctimeMs, size, ino, mode].join(" "))
-    .join("\n");
-}
-
-async function read<Content>({ files, paths }: WatchedFilesOptions<Content>): Promise<FileRead[]> {
+async function read<Content>({ files, paths }: WatchedFilesOptions<Content>): Promise<readonly FileRead[]> {
   return Promise.all(
     paths.map(async (path) => {
       const state = await files.stat(path);

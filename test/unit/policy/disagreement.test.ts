@@ -64,8 +64,7 @@ test("a service that loads such a set reports and counts it, and decides as Ceda
   });
   const metrics = createMetrics({ process: false });
   const policy = await openLivePolicy({ ...read.config, ...fixedLimits }, { timers: handTimers(), logger, metrics });
-  expect(policy.engine.decide(query).allow).toBe(true);
-  await policy.stop();
+  expect(policy.decide(query).allow).toBe(true);
   const errors = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === "policy_disagreement");
   expect(errors).toEqual([expect.objectContaining({ set: "default", disagreement: difference })]);
   expect((await metrics.expose()).body).toContain("svc_policy_sets_disagreeing 1");

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { checkBundle } from "../../../src/policy/check/check.ts";
 import { checkBundleInThread } from "../../../src/policy/check/check-thread.ts";
-import { PolicyHolder } from "../../../src/policy/engine/holder.ts";
-import { PolicyReloader, type ReloadEvent } from "../../../src/policy/engine/reloader.ts";
+import type { CompiledEngine } from "../../../src/policy/engine/engine.ts";
+import { PolicyInForce, type ReloadEvent } from "../../../src/policy/engine/policy-in-force.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
@@ -14,8 +14,8 @@ const closed: Files = { ...openFiles, "default/all.cedar": permitAll.replace("pe
 const bad: Files = { ...openFiles, "default/all.cedar": "permit (principal" };
 
 let files: Files;
-let holder: PolicyHolder;
-let reloader: PolicyReloader;
+let first: CompiledEngine;
+let policy: PolicyInForce;
 let events: ReloadEvent[];
 let kept: string[];
 let faults: { keep?: Error; check?: Error };
@@ -28,8 +28,8 @@ beforeEach(async () => {
   faults = {};
   timers = handTimers();
   const read = () => readPolicyDirectory("/policies", memoryFileSystem(files));
-  holder = new PolicyHolder(await engineOf(files));
-  reloader = new PolicyReloader(holder, {
+  first = await engineOf(files, {}, { evaluator: "cedar" });
+  policy = new PolicyInForce(first, {
     read,
     async check(bundle) {
       if (faults.check !== undefined) throw faults.check;
@@ -40,22 +40,19 @@ beforeEach(async () => {
     timers,
     onEvent: (event) => void events.push(event),
   });
-  await reloader.keepIn({
+  await policy.keepIn({
     async keepPolicyRevision(revision) {
       if (faults.keep !== undefined) throw faults.keep;
       // A further one must not decide yet.
-      expect(holder.revision === revision).toBe(kept.length === 0);
+      expect(policy.revision === revision).toBe(kept.length === 0);
       kept.push(revision);
     },
   });
-  reloader.start();
+  policy.directory.start();
   await timers.armed();
 });
 
-afterEach(async () => {
-  await reloader.stop();
-  holder.release();
-});
+afterEach(() => policy.directory.stop());
 
 /** Lets the time to the next look pass, and waits until that look is over. */
 async function look(): Promise<void> {
@@ -63,18 +60,18 @@ async function look(): Promise<void> {
   await timers.armed();
 }
 
-const allows = () => holder.decide(ask("protect")).allow;
+const allows = () => policy.decide(ask("protect")).allow;
 
 test("a changed directory takes effect after two equal reads", async () => {
-  const before = holder.revision;
+  const before = policy.revision;
   files = closed;
   await look();
-  expect([allows(), holder.revision]).toEqual([true, before]);
+  expect([allows(), policy.revision]).toEqual([true, before]);
   await look();
   expect(allows()).toBe(false);
-  expect(holder.revision).not.toBe(before);
-  expect(events).toEqual([{ type: "loaded", disagreements: new Map(), revision: holder.revision }]);
-  expect(kept).toEqual([before, holder.revision]);
+  expect(policy.revision).not.toBe(before);
+  expect(events).toEqual([{ type: "loaded", disagreements: new Map(), revision: policy.revision }]);
+  expect(kept).toEqual([before, policy.revision]);
 });
 
 test("a copy in progress is waited for", async () => {
@@ -94,27 +91,27 @@ test("a bad directory is refused once, and the current one stays", async () => {
   await look();
   await look();
   expect(allows()).toBe(true);
-  expect(reloader.status.newest).toBe("refused");
-  expect(reloader.status.problems?.map(describeProblem)).toEqual([
+  expect(policy.status.newest).toBe("refused");
+  expect(policy.status.problems?.map(describeProblem)).toEqual([
     expect.stringMatching(/^default\/all\.cedar:1: unexpected end of input/),
   ]);
-  expect(events).toEqual([{ type: "refused", problems: reloader.status.problems }]);
-  expect(kept).toEqual([holder.revision]);
+  expect(events).toEqual([{ type: "refused", problems: policy.status.problems }]);
+  expect(kept).toEqual([policy.revision]);
 });
 
 test("the refusal ends when the directory equals the current one again, or is valid", async () => {
-  const before = holder.revision;
+  const before = policy.revision;
   files = bad;
-  await reloader.reload();
+  await policy.directory.reload();
   files = openFiles;
-  await reloader.reload();
-  expect(reloader.status).toEqual({ newest: "in_force" });
+  await policy.directory.reload();
+  expect(policy.status).toEqual({ newest: "in_force" });
   expect(events.at(-1)).toEqual({ type: "loaded", revision: before });
   files = bad;
-  await reloader.reload();
+  await policy.directory.reload();
   files = closed;
-  await reloader.reload();
-  expect(reloader.status).toEqual({ newest: "in_force" });
+  await policy.directory.reload();
+  expect(policy.status).toEqual({ newest: "in_force" });
   expect(allows()).toBe(false);
 });
 
@@ -126,28 +123,25 @@ test.each(["keep", "check"] as const)("if it cannot %s, nothing changes, and it 
   await look();
   expect(allows()).toBe(true);
   expect(events).toEqual([{ type: "failed", error: faults[step] }]);
-  expect(reloader.status).toEqual({ newest: "failed" });
+  expect(policy.status).toEqual({ newest: "failed" });
   delete faults[step];
   await look();
   expect(allows()).toBe(false);
-  expect(reloader.status).toEqual({ newest: "in_force" });
+  expect(policy.status).toEqual({ newest: "in_force" });
 });
 
 test("nothing is loaded after the end", async () => {
-  await reloader.stop();
+  await policy.directory.stop();
   files = closed;
   expect(timers.waiting.size).toBe(0);
-  await reloader.reload();
+  await policy.directory.reload();
   expect(allows()).toBe(true);
 });
 
-test("the replaced engine frees its memory", async () => {
-  const first = await engineOf(openFiles);
-  const second = new PolicyHolder(first);
-  expect(first.decide(ask("protect")).allow).toBe(true);
-  second.replace(await engineOf(closed));
+test("the replaced engine frees Cedar's memory", async () => {
+  files = closed;
+  await policy.directory.reload();
   expect(first.decide(ask("protect")).reasons).toContain("platform/evaluation-error");
-  second.release();
 });
 
 test("a separate thread decides as this one does", async () => {

@@ -175,10 +175,11 @@ const kinds: Readonly<Record<InputKind, string>> = {
 function inputsPage(): string {
   const references = { labels: "Org::Label", application: "Org::Application", key_reference: "Org::Key" };
   const entities = { schemaFile: "", schema: "", files: {}, references: { ...references, principal: "Org::Person" } };
-  const { always, ofRegistered, ofOnBehalfOf, references: read } = inputCatalogue({ entities });
-  const table = (inputs: readonly Input[]) =>
-    ["| input | type | may be absent | in `policy_inputs` |", "|---|---|---|---|", ...inputs.map(inputRow)].join("\n");
-  const isFact = ({ path }: Input) => path.startsWith("principal.");
+  const { inputs, references: read } = inputCatalogue({ entities });
+  const table = (record: string) => {
+    const rows = inputs.filter(({ path }) => path === record || path.startsWith(`${record}.`)).map(inputRow);
+    return ["| input | type | may be absent | in `policy_inputs` |", "|---|---|---|---|", ...rows].join("\n");
+  };
   const referenceRows = read.map(
     ({ path, reads }) => `| \`${path}\` | ${reads.map((name) => `\`${name}\``).join(", ")} |`,
   );
@@ -192,25 +193,25 @@ What policies read. A policy tests with \`has\` what may be absent; a record tha
 
 Checked. Each [declared attribute](policies.md#caller-attributes) is \`principal.<name>\` besides.
 
-${table(always.filter(isFact))}
+${table("principal")}
 
 ## Claimed by the request
 
 Not checked.
 
-${table(always.filter((input) => !isFact(input)))}
+${table("context.claimed")}
 
 ## Registered in the ledger
 
 [Registered facts](policies.md#registered-facts) about the artifact that the request names.
 
-${table(ofRegistered)}
+${table("context.registered")}
 
 ## Another subject
 
 The subject of an [enforcement point's question](policies.md#questions-about-another-subject).
 
-${table(ofOnBehalfOf)}
+${table("context.on_behalf_of")}
 
 ## Entities
 

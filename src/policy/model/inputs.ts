@@ -53,10 +53,6 @@ export interface Input extends Pick<Row, "words" | "least" | "mayBeEmpty" | "opt
 /** The inputs that policies of a bundle can read. */
 export class InputCatalogue {
   readonly inputs: readonly Input[];
-  /** The same, grouped by the optional record that contains them; `always` are in none. */
-  readonly always: readonly Input[];
-  readonly ofRegistered: readonly Input[];
-  readonly ofOnBehalfOf: readonly Input[];
   /** Names of all inputs. That of tags stands for all of them. */
   readonly names: readonly string[];
   /** Inputs that are tags. A single tag has the name of the input, a dot, and its own. */
@@ -70,9 +66,6 @@ export class InputCatalogue {
 
   constructor(inputs: readonly Input[], references: readonly EntityReference[], refersToPrincipals = false) {
     this.inputs = inputs;
-    this.ofRegistered = inputs.filter(({ name }) => readsRegistered([name]));
-    this.ofOnBehalfOf = inputs.filter(({ name }) => readsOnBehalfOf([name]));
-    this.always = inputs.filter(({ name }) => !readsRegistered([name]) && !readsOnBehalfOf([name]));
     this.references = references;
     this.refersToPrincipals = refersToPrincipals;
     this.names = inputs.map(({ name }) => name);
@@ -224,15 +217,7 @@ function asEntries(
  * a decision; a test compares this with Cedar's own validation. Checks every input, including those that no policy
  * reads, and ignores members that are not inputs.
  */
-export function hasSchemaTypes(query: PolicyQuery, { always, ofRegistered, ofOnBehalfOf }: InputCatalogue): boolean {
-  return (
-    haveTypes(query, always) &&
-    (query.registered === undefined || haveTypes(query, ofRegistered)) &&
-    (query.onBehalfOf === undefined || haveTypes(query, ofOnBehalfOf))
-  );
-}
-
-function haveTypes(query: PolicyQuery, inputs: readonly Input[]): boolean {
+export function hasSchemaTypes(query: PolicyQuery, { inputs }: InputCatalogue): boolean {
   for (const { kind, optional, value } of inputs) {
     const found = value(query);
     if (found === undefined ? !optional : !checks[kind](found)) return false;

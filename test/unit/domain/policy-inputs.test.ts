@@ -32,7 +32,7 @@ test("each claimed input is read from the request's member of its name", () => {
 test("each claimed input can be written in a test, and is read by its name", () => {
   const query = parseQuery({ tenant: "t", action: "protect", claimed: recordOf(claimedRows) });
   const catalogue = inputCatalogue({});
-  for (const input of catalogue.always.filter(({ path }) => path.startsWith("context.claimed."))) {
+  for (const input of catalogue.inputs.filter(({ path }) => path.startsWith("context.claimed."))) {
     const expected = input.kind === "tags" ? [["a", "b"]] : sampleOf(input as Row);
     expect(catalogue.reader(input.name)(query), input.path).toEqual(expected);
   }

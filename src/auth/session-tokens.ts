@@ -1,9 +1,9 @@
 /** Access tokens that the service issues for clients of the session route, and their keys. */
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { calculateJwkThumbprint, createLocalJWKSet, type JSONWebKeySet, type JWK, SignJWT } from "jose";
-import type { AttributeValues } from "../base/caller.ts";
+import type { SessionGrant } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
-import { newRecordId, type RandomFill, type TenantId } from "../base/ids.ts";
+import { newRecordId, type RandomFill } from "../base/ids.ts";
 import { rememberedBy } from "../base/remembered.ts";
 import { candidateKeys, type FindKeys, unknownKey } from "./candidate-keys.ts";
 
@@ -80,23 +80,13 @@ interface SessionTokenOptions {
   readonly random: RandomFill;
 }
 
-interface SessionTokenGrant {
-  readonly tenantId: TenantId;
-  readonly clientId: string;
-  readonly scopes: readonly string[];
-  /** From the client's registration; absent for none. */
-  readonly attributes?: AttributeValues;
-  /** Base64url SHA-256 of the client certificate that the token is bound to (RFC 8705 §3.1); undefined for none. */
-  readonly certificateThumbprint: string | undefined;
-}
-
 /**
  * Creates the signer of tokens: `at+jwt` (RFC 9068), 300 seconds. Client, principal and subject are the same. A token
  * can only be revoked by removing its key from the set.
  */
 export function createSessionTokens({ issuer, audience, keys, clock, random }: SessionTokenOptions) {
   return {
-    async sign({ tenantId, clientId, scopes, attributes, certificateThumbprint }: SessionTokenGrant) {
+    async sign({ tenantId, clientId, scopes, attributes, certificateThumbprint }: SessionGrant) {
       const { kid, alg, privateKey } = keys.current.signing;
       const issuedAtSeconds = Math.floor(clock.now() / 1000);
       const accessToken = await new SignJWT({

@@ -31,6 +31,22 @@ export interface Caller {
   readonly declaredAttributes?: AttributeDeclarations;
 }
 
+/** A client of the session route, as the operator registered it. */
+export interface SessionClient {
+  readonly tenantId: TenantId;
+  readonly clientId: string;
+  /** In order, without duplicates. */
+  readonly scopes: readonly string[];
+  /** Attributes of the caller, by name; absent for none. */
+  readonly attributes?: AttributeValues;
+}
+
+/** What a session token grants. */
+export interface SessionGrant extends SessionClient {
+  /** Base64url SHA-256 of the client certificate that the token is bound to (RFC 8705 §3.1); undefined for none. */
+  readonly certificateThumbprint: string | undefined;
+}
+
 export const attributeTypes = ["text", "set_of_text", "whole_number", "yes_no"] as const;
 export type AttributeType = (typeof attributeTypes)[number];
 

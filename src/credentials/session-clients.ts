@@ -6,6 +6,7 @@ import {
   type AttributeValues,
   anyAttributeValue,
   attributeValue,
+  type SessionClient,
   typeNames,
 } from "../base/caller.ts";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
@@ -48,13 +49,7 @@ function decoy(clients: readonly RegisteredClient[], tenantId: TenantId, clientI
 
 // The client file of the session route: JSON, one object with a list `clients`.
 
-export interface RegisteredClient {
-  readonly tenantId: TenantId;
-  readonly clientId: string;
-  /** In order, without duplicates. */
-  readonly scopes: readonly string[];
-  /** Attributes of the caller, by name; absent for none. */
-  readonly attributes?: AttributeValues;
+export interface RegisteredClient extends SessionClient {
   readonly secret: SecretHash;
 }
 

@@ -1,28 +1,13 @@
 /** Exchanges a client's credentials for a short-lived access token (specification, section 4.5). */
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { AttributeValues } from "../base/caller.ts";
+import type { SessionClient, SessionGrant } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import { addressBlocks } from "../base/network.ts";
 import type { AttemptLimit, PortionCounters } from "./ports.ts";
-
-/** A client from the operator's registration. */
-interface SessionClient {
-  readonly tenantId: TenantId;
-  readonly clientId: string;
-  /** In order, without duplicates. */
-  readonly scopes: readonly string[];
-  /** Attributes of the caller, by name; absent for none. */
-  readonly attributes?: AttributeValues;
-}
-
-interface SessionGrant extends SessionClient {
-  /** Base64url SHA-256 of the client certificate to bind the token to; undefined for none. */
-  readonly certificateThumbprint: string | undefined;
-}
 
 interface SessionToken {
   readonly accessToken: string;

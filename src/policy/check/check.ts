@@ -1,4 +1,5 @@
 /** Checks a bundle before it decides anything: problems of every set, and of sets that decide together. */
+import { rememberedBy } from "../../base/remembered.ts";
 import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import { mergeGuidance } from "../guidance/guidance.ts";
 import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
@@ -30,15 +31,10 @@ export interface CheckedBundle {
   readonly identity: BundleIdentity;
 }
 
-/** Bundles do not change, so loading and compiling one checks it only once. */
-const known = new WeakMap<PolicyBundle, CheckedBundle>();
-
-/** Checks the whole bundle before it decides anything. */
-export function checkBundle(bundle: PolicyBundle): CheckedBundle {
-  const checked = known.get(bundle) ?? { ...check(bundle), identity: identify(bundle) };
-  known.set(bundle, checked);
-  return checked;
-}
+/** Checks the whole bundle before it decides anything. Bundles do not change, so each is checked only once. */
+export const checkBundle: (bundle: PolicyBundle) => CheckedBundle = rememberedBy((bundle) => {
+  return { ...check(bundle), identity: identify(bundle) };
+});
 
 /** The policies of all sets of a bundle. */
 export function policiesOf(bundle: PolicyBundle): readonly CheckedPolicy[] {

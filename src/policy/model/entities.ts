@@ -4,6 +4,7 @@
  */
 import type { CedarValueJson, DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { rememberedBy } from "../../base/remembered.ts";
 import { cedar } from "./cedar.ts";
 import { indexOfByte, type PolicyProblem, positionAt } from "./problem.ts";
 
@@ -57,14 +58,8 @@ type EntitySchemaReading =
   | { readonly schema: EntitySchema; readonly problems?: never }
   | { readonly schema?: never; readonly problems: readonly PolicyProblem[] };
 
-const known = new WeakMap<DeclaredEntities, EntitySchemaReading>();
-
 /** Parses the declared schema, and caches the result by declaration. Does not throw. */
-export function readEntitySchema(declared: DeclaredEntities): EntitySchemaReading {
-  const reading = known.get(declared) ?? read(declared);
-  known.set(declared, reading);
-  return reading;
-}
+export const readEntitySchema = rememberedBy(read);
 
 function read({ schemaFile: file, schema: text, references }: DeclaredEntities): EntitySchemaReading {
   // The service's types that the schema may refer to are appended, so that line numbers stay.

@@ -1,6 +1,6 @@
 /** Answers of `protection-plan`, `policy-resolve` and `key-access-plan`. */
 import { decisionMembers, decisionWarnings, plaintextTransport } from "./answer.ts";
-import { type DecisionDependencies, decide } from "./decision.ts";
+import { type DecisionDependencies, type DecisionRequest, decide } from "./decision.ts";
 import { refuseViolations, unsupported } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
@@ -9,6 +9,15 @@ import { type KeyAccessRequest, type PolicyResolveRequest, type ProtectionPlanRe
 export type ProtectionPlan = Awaited<ReturnType<typeof planProtection>>;
 export type PolicyResolution = Awaited<ReturnType<typeof resolvePolicy>>;
 export type KeyAccessPlan = Awaited<ReturnType<typeof planKeyAccess>>;
+
+/** Decides what the deployment supports; with the members that all answers have. */
+async function decideSupported(dependencies: DecisionDependencies, call: CallIdentity, asked: DecisionRequest) {
+  const { deployment, live } = dependencies;
+  refuseViolations(unsupported(deployment, asked.request));
+  const decided = await decide(dependencies, call, asked);
+  const warnings = decisionWarnings(asked.request, decided.guidance);
+  return { decided, platformDomains: platformDomains(live, call.caller.tenantId), warnings };
+}
 
 /**
  * Rejects with `ServiceError`, as do the others here: `invalid_request` if the operation or profile is not supported,
@@ -19,9 +28,7 @@ export async function planProtection(
   call: CallIdentity,
   request: ProtectionPlanRequest,
 ) {
-  const { deployment, live } = dependencies;
-  refuseViolations(unsupported(deployment, request));
-  const decided = await decide(dependencies, call, { route: "protection-plan", request });
+  const { decided, ...common } = await decideSupported(dependencies, call, { route: "protection-plan", request });
   const { allow, guidance } = decided;
   return {
     requestSummary: {
@@ -39,8 +46,7 @@ export async function planProtection(
       policyResolution: guidance.policy_resolution,
       keyTransport: guidance.key_transport,
     },
-    platformDomains: platformDomains(live, call.caller.tenantId),
-    warnings: decisionWarnings(request, guidance),
+    ...common,
   };
 }
 
@@ -49,9 +55,7 @@ export async function resolvePolicy(
   call: CallIdentity,
   request: PolicyResolveRequest,
 ) {
-  const { deployment, live } = dependencies;
-  refuseViolations(unsupported(deployment, request));
-  const decided = await decide(dependencies, call, { route: "policy-resolve", request });
+  const { decided, ...common } = await decideSupported(dependencies, call, { route: "policy-resolve", request });
   const { allow, guidance, inputs } = decided;
   return {
     requestSummary: policySummary(request),
@@ -67,8 +71,7 @@ export async function resolvePolicy(
       bindPolicyTo: guidance.bind_policy_to,
       evidenceExpected: guidance.evidence_expected,
     },
-    platformDomains: platformDomains(live, call.caller.tenantId),
-    warnings: decisionWarnings(request, guidance),
+    ...common,
   };
 }
 
@@ -83,10 +86,8 @@ function policySummary(request: PolicyResolveRequest) {
 
 /** The operation that must be supported is the one that the key operation serves. */
 export async function planKeyAccess(dependencies: DecisionDependencies, call: CallIdentity, request: KeyAccessRequest) {
-  const { deployment, live } = dependencies;
   const { operation, key_reference } = request;
-  refuseViolations(unsupported(deployment, request));
-  const decided = await decide(dependencies, call, { route: "key-access-plan", request });
+  const { decided, ...common } = await decideSupported(dependencies, call, { route: "key-access-plan", request });
   const { guidance } = decided;
   const keyReferencePresent = key_reference !== undefined;
   return {
@@ -107,7 +108,6 @@ export async function planKeyAccess(dependencies: DecisionDependencies, call: Ca
       authorizationStrategy: guidance.authorization_strategy,
       keyTransport: guidance.key_transport,
     },
-    platformDomains: platformDomains(live, call.caller.tenantId),
-    warnings: decisionWarnings(request, guidance),
+    ...common,
   };
 }

@@ -28,7 +28,7 @@ export async function settleOn(database: Database): Promise<void> {
       if (index === undefined) continue;
       const range = { first: index.filledTo, end: size };
       const { records = [] } = (await readToIndex(transaction, [{ tenantId, ...range }], 2 ** 40)).get(tenantId) ?? {};
-      const segments = segmentsOf(index, range, { rows: new SearchTerms().rowsOf(index, records) });
+      const segments = segmentsOf(index, range, new SearchTerms().of(index, records));
       await addSearch(transaction, [{ tenantId, segments, move: { generation: index.generation, filledTo: size } }]);
     }
   };

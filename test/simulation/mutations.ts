@@ -122,7 +122,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
         'export const visibleOpening = openingIn("/*main.*/openings").replace(/CASE .* END AS opening/, "opening");',
       ],
     ],
-    "ledger/append/edge-cache.ts": [
+    "ledger/append/edge.ts": [
       ["believe an edge that is behind its head", "if (edge?.size === head.size) return edge;", "if (edge !== undefined) return edge;"],
     ],
   },

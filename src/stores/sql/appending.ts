@@ -4,7 +4,7 @@
  */
 import type { TenantId } from "../../base/ids.ts";
 import { planBatch } from "../../ledger/append/batch-plan.ts";
-import { edgeOf, edgeTiles } from "../../ledger/append/edge-cache.ts";
+import { edgeOf, edgeTiles } from "../../ledger/append/edge.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
 import type { Sequenced } from "../../ledger/append/sequence.ts";
 import {
@@ -62,9 +62,8 @@ export interface Part {
   readonly records: readonly EncodedRecord[];
   /** Undefined for a log that begins with this batch. */
   readonly head: StoredHead | undefined;
-  /** The log's search index in use, and the terms of the leaves that wait for it, if known. */
+  /** The log's search index in use. */
   readonly index?: IndexGeneration | undefined;
-  readonly waiting?: Waiting | undefined;
   /** First records of a new log, which has its name already. */
   readonly begun?: Sequenced;
   /** What is kept under the batch's scopes. */
@@ -116,7 +115,6 @@ export async function appendBatches(
       records,
       head,
       index: indexes.get(tenantId),
-      waiting: tools.waiting.of(head),
       kept: kept.get(tenantId) ?? [],
     });
   }
@@ -144,7 +142,7 @@ export async function appendParts(
     ...part,
     handover: part.head === undefined ? [] : handoverOf(part.head, tools),
     anchored: tools.anchor?.find(part.tenantId),
-    edge: part.head && tools.edges.take(part.head),
+    ...(part.head && tools.recall(part.head)),
   }));
   const [readTile, readAgain] = await Promise.all([
     readTilesOf(connection, opened.flatMap(tilesFor)),
@@ -191,11 +189,12 @@ interface OpenedPart extends Part {
   /** Records that hand the log over to newer keys, before the batch. */
   readonly handover: readonly EncodedRecord[];
   readonly anchored: LogState | undefined;
-  /** From the cache. */
-  readonly edge: RightEdge | undefined;
+  /** Edge of the log, and terms of the leaves that wait for its search index, if they are remembered. */
+  readonly edge?: RightEdge;
+  readonly waiting?: Waiting | undefined;
 }
 
-/** Tiles to read for a part: of its edge, if the cache has none, and of older trees. */
+/** Tiles to read for a part: of its edge, if that is not remembered, and of older trees. */
 function tilesFor({ tenantId, records, handover, head, kept = [], anchored, edge }: OpenedPart): readonly OwnTile[] {
   if (head === undefined) return [];
   const isGrowing = handover.length + records.length > 0;
@@ -251,7 +250,7 @@ class Appending {
     );
     const fresh = [...handover, ...plan.fresh];
     if (fresh.length === 0 && head !== undefined) {
-      if (part.edge !== undefined) this.#tools.edges.put(tenantId, part.edge, head.root);
+      this.#tools.remember({ ...part, log: head });
       return { result: { log: head.origin, results: plan.results([]) }, log: head };
     }
     const edge = head === undefined ? new RightEdge() : edgeOf(head, part.edge, readTile);

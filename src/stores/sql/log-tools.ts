@@ -2,7 +2,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
-import { EdgeCache } from "../../ledger/append/edge-cache.ts";
+import { isUsable } from "../../ledger/append/edge.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/append/sequence.ts";
 import { type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
@@ -28,6 +28,22 @@ export interface AppendedLog {
 /** Bound of the logs whose durable state is remembered. About 200 bytes each. */
 const maxConfirmed = 16_384;
 
+/** What a process remembers of a log, to append to it without reading. */
+interface RememberedLog {
+  readonly edge: RightEdge;
+  readonly root: Hash;
+  readonly waiting: Waiting | undefined;
+}
+
+/** Bound over all logs: a thousand or more. Of an evicted log, tiles are read, and waiting records once in 64 leaves. */
+const maxRememberedBytes = 64 * 1024 * 1024;
+/** Estimated size of an edge, and of what stands around the terms of a leaf. */
+const [edgeBytes, leafBytes] = [32 * 1024, 256];
+
+function sizeOf({ waiting }: RememberedLog): number {
+  return (waiting?.leaves ?? []).reduce((sum, { terms }) => sum + leafBytes + terms.length, edgeBytes);
+}
+
 export interface LogToolsOptions {
   readonly anchor: SqliteAnchor | undefined;
   readonly originPrefix: string;
@@ -45,11 +61,12 @@ export class LogTools {
   readonly random: RandomFill;
   readonly keys: SigningKeysOfStore | undefined;
   readonly isAlone: boolean;
-  readonly edges = new EdgeCache();
   readonly terms = new SearchTerms();
-  /** Search terms of the newest leaves of logs. */
-  readonly waiting = new WaitingTerms();
   readonly #originPrefix: string;
+  readonly #remembered = new LRUCache<TenantId, RememberedLog>({
+    maxSize: maxRememberedBytes,
+    sizeCalculation: sizeOf,
+  });
   /** Roots of logs that are durable and anchored. */
   readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
 
@@ -78,13 +95,26 @@ export class LogTools {
     }
   }
 
+  /**
+   * Returns the log's edge, if it is usable, and the terms of all waiting leaves, if no other process has appended, or
+   * erased, since. The caller may change the edge: the log is forgotten until it is remembered again.
+   */
+  recall(head: LogState): Partial<Pick<RememberedLog, "edge" | "waiting">> {
+    const known = this.#remembered.get(head.tenantId);
+    if (known === undefined) return {};
+    this.#remembered.delete(head.tenantId);
+    const { edge, root, waiting } = known;
+    return { ...(isUsable(edge, root, head) && { edge }), ...(sameHash(root, head.root) && { waiting }) };
+  }
+
+  /** Remembers a log as its head is, if the edge is known. Must be called after the commit. */
+  remember({ log: { tenantId, root }, edge, waiting }: AppendedLog): void {
+    if (edge !== undefined) this.#remembered.set(tenantId, { edge, root, waiting });
+  }
+
   /** Remembers logs, and advances the anchor to them. Must be called after the commit. */
   keep(appended: readonly AppendedLog[]): void {
-    for (const { log, edge, waiting } of appended) {
-      if (edge === undefined) continue;
-      this.edges.put(log.tenantId, edge, log.root);
-      this.waiting.put(log, waiting);
-    }
+    for (const each of appended) this.remember(each);
     const logs = appended.map(({ log }) => log);
     if (logs.length > 0) this.anchor?.advance(logs);
     for (const { tenantId, root } of logs) this.#confirmed.set(tenantId, root);
@@ -102,31 +132,6 @@ export class LogTools {
     if (this.anchor === undefined) return true;
     const anchored = this.anchor.find(tenantId);
     return anchored?.size === size && sameHash(anchored.root, root);
-  }
-}
-
-/** Bound over all logs. Records of evicted logs are read again, once in 64 leaves. */
-const maxBytes = 16 * 1024 * 1024;
-/** Estimated bytes per log beside its terms: a few terms may hold a larger buffer. */
-const overheadBytes = 4 * 1024;
-
-/** Search terms of the newest leaves, as this process appended them. */
-export class WaitingTerms {
-  readonly #cache = new LRUCache<TenantId, { readonly root: Hash; readonly waiting: Waiting }>({
-    maxSize: maxBytes,
-    sizeCalculation: ({ waiting }) => waiting.packed.length + overheadBytes,
-  });
-
-  /** Returns the terms of all waiting leaves, if no other process has appended, or erased, since. */
-  of({ tenantId, root }: Pick<LogState, "tenantId" | "root">): Waiting | undefined {
-    const known = this.#cache.get(tenantId);
-    return known !== undefined && sameHash(known.root, root) ? known.waiting : undefined;
-  }
-
-  /** Must be called after the commit. */
-  put({ tenantId, root }: Pick<LogState, "tenantId" | "root">, waiting: Waiting | undefined): void {
-    if (waiting === undefined) this.#cache.delete(tenantId);
-    else this.#cache.set(tenantId, { root, waiting });
   }
 }
 

@@ -61,8 +61,6 @@ export class RecordsAdministration {
   readonly #store: StoreDatabase;
   readonly #anchor: SqliteAnchor | undefined;
   readonly #notes: SqliteAnchor | undefined;
-  /** Of the store's logs, which exist: no origin is made. */
-  readonly #tools: LogTools;
   readonly #machine: AdministrationMachine;
 
   /** The administration owns store and anchor, and closes them. */
@@ -71,7 +69,6 @@ export class RecordsAdministration {
     this.#anchor = anchor;
     this.#notes = store.notesErasures ? anchor : undefined;
     this.#machine = machine;
-    this.#tools = new LogTools({ ...machine, anchor, originPrefix: "" });
   }
 
   /**
@@ -233,14 +230,14 @@ export class RecordsAdministration {
    * resolves. Rejects with `UnsoundLogError` if the log contradicts its anchor, and as the work does.
    */
   async #withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
-    const tools = this.#tools;
+    // Every log exists, so no origin is made. Nothing is remembered: the work may have erased waiting leaves.
+    const tools = new LogTools({ ...this.#machine, anchor: this.#anchor, originPrefix: "" });
     const { result, appended } = await this.#store.transact(async (transaction) => {
       const head = await lockHead(transaction, tenantId);
       await refuseUnsound(transaction, head, this.#anchor?.find(tenantId));
       let appended: Appended = { outcomes: new Map(), logs: [] };
       const result = await work(transaction, async (records) => {
         if (head === undefined) throw new UnstorableError("The tenant has no log.");
-        // The work may have erased waiting leaves, so they are read again.
         const index = await indexOf(transaction, tenantId);
         const part = { tenantId, head, records: records.map(encodeRecord), index };
         appended = await appendParts(transaction, [part], { taking: "apart", tools });

@@ -4,7 +4,7 @@
  */
 import { indexedOf, type LeafRange, StoredTerms } from "../../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../../ledger/search/search-terms.ts";
-import { mergeTerms, packTerms, segmentLeaves, type TermRow } from "./term-segment.ts";
+import { type LeafTerms, packTerms, segmentLeaves } from "./term-segment.ts";
 
 /** One build of an index, complete or under way. */
 export interface IndexGeneration {
@@ -20,15 +20,13 @@ export interface Segment extends LeafRange {
   readonly terms: Uint8Array;
 }
 
-/** Collects the terms of records. */
+/** Computes the stored terms of records. */
 export class SearchTerms {
   readonly #terms = new StoredTerms();
 
-  rowsOf({ key }: Pick<IndexGeneration, "key">, records: readonly IndexedRecord[]): readonly TermRow[] {
+  of({ key }: Pick<IndexGeneration, "key">, records: readonly IndexedRecord[]): readonly LeafTerms[] {
     const stored = this.#terms.under(key);
-    return records.flatMap(({ leafIndex, terms }) =>
-      indexedOf(terms).map((term) => ({ leafIndex, term: stored(term) })),
-    );
+    return records.map(({ leafIndex, terms }) => ({ leafIndex, terms: Buffer.concat(indexedOf(terms).map(stored)) }));
   }
 }
 
@@ -39,7 +37,7 @@ const leavesReadAgain = 2 * segmentLeaves;
 export interface Waiting {
   readonly generation: number;
   readonly first: number;
-  readonly packed: Uint8Array;
+  readonly leaves: readonly LeafTerms[];
 }
 
 /** The leaves that an append adds to the index. */
@@ -74,8 +72,8 @@ export interface SearchAddition {
 }
 
 /** Terms of the leaves that wait for this index, if known. */
-function packedOf({ generation, filledTo }: IndexGeneration, waiting: Waiting | undefined): Uint8Array | undefined {
-  return waiting?.generation === generation && waiting.first === filledTo ? waiting.packed : undefined;
+function knownOf({ generation, filledTo }: IndexGeneration, waiting: Waiting | undefined) {
+  return waiting?.generation === generation && waiting.first === filledTo ? waiting.leaves : undefined;
 }
 
 /**
@@ -94,7 +92,7 @@ export function leavesToRead(
 ): LeafRange | undefined {
   if (index === undefined) return undefined;
   const first = index.filledTo;
-  if (first === size || packedOf(index, waiting) !== undefined || lastBoundary(index, size + appends) <= first)
+  if (first === size || knownOf(index, waiting) !== undefined || lastBoundary(index, size + appends) <= first)
     return undefined;
   return { first, end: Math.min(size, first + leavesReadAgain) };
 }
@@ -106,45 +104,33 @@ export function additionOf(
 ): SearchAddition {
   if (index === undefined) return { segments: [], move: undefined, waiting: undefined };
   const { generation, filledTo: first } = index;
-  const packed = first === before ? noTerms : packedOf(index, waiting);
+  const known = first === before ? [] : knownOf(index, waiting);
   // Nothing is added from the first unknown leaf on.
-  const knownTo = packed === undefined ? (read?.end ?? first) : before;
+  const knownTo = known === undefined ? (read?.end ?? first) : before;
   const isAllKnown = knownTo === before;
   const filledTo = isAllKnown ? Math.max(first, lastBoundary(index, size)) : knownTo;
-  const own = isAllKnown ? terms.rowsOf(index, records) : [];
-  const all = [...(packed ? [] : terms.rowsOf(index, read?.records ?? [])), ...own];
-  if (filledTo === first) {
-    const longer = Buffer.concat([packed ?? noTerms, packTerms(first, all)]);
-    return { segments: [], move: undefined, waiting: isAllKnown ? { generation, first, packed: longer } : undefined };
-  }
-  const left = all.filter(({ leafIndex }) => leafIndex >= filledTo);
+  const leaves = [...(known ?? terms.of(index, read?.records ?? [])), ...(isAllKnown ? terms.of(index, records) : [])];
+  const left = leaves.filter(({ leafIndex }) => leafIndex >= filledTo);
   return {
-    segments: segmentsOf(index, { first, end: filledTo }, { packed: packed ?? noTerms, rows: all }),
-    move: { generation, filledTo },
-    waiting: isAllKnown ? { generation, first: filledTo, packed: packTerms(filledTo, left) } : undefined,
+    segments: segmentsOf(index, { first, end: filledTo }, leaves),
+    move: filledTo === first ? undefined : { generation, filledTo },
+    waiting: isAllKnown ? { generation, first: filledTo, leaves: left } : undefined,
   };
-}
-
-const noTerms = new Uint8Array(0);
-
-interface KnownLeaves {
-  /** Terms of the first leaves, which go into one segment. */
-  readonly packed?: Uint8Array;
-  readonly rows: readonly TermRow[];
 }
 
 /** Splits leaves of a range into segments. */
 export function segmentsOf(
   index: Pick<IndexGeneration, "generation" | "key">,
   { first, end }: LeafRange,
-  { packed = noTerms, rows }: KnownLeaves,
+  leaves: readonly LeafTerms[],
 ): readonly Segment[] {
   const segments: Segment[] = [];
   for (let from = first; from < end; ) {
     const to = Math.min(end, lastBoundary(index, from + segmentLeaves));
-    const within = rows.filter(({ leafIndex }) => leafIndex >= from && leafIndex < to);
-    const own = packTerms(from, within);
-    const terms = mergeTerms(from === first ? Buffer.concat([packed, own]) : own);
+    const terms = packTerms(
+      from,
+      leaves.filter(({ leafIndex }) => leafIndex >= from && leafIndex < to),
+    );
     if (terms.length > 0) segments.push({ first: from, end: to, generation: index.generation, terms });
     from = to;
   }

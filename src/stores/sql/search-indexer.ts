@@ -122,7 +122,7 @@ async function fillPart(
     throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
   const read = await readToIndex(transaction, [{ tenantId, first, end }], Number.MAX_SAFE_INTEGER);
   const { records, erased, damaged } = read.get(tenantId) ?? { records: [], erased: 0, damaged: [] };
-  const segments = segmentsOf(rebuild, { first, end }, { rows: terms.rowsOf(rebuild, records) });
+  const segments = segmentsOf(rebuild, { first, end }, terms.of(rebuild, records));
   await addSegments(
     transaction,
     segments.map((segment) => ({ tenantId, ...segment })),

@@ -9,61 +9,44 @@ export interface TermRow {
   readonly term: Uint8Array;
 }
 
+/** The stored terms that a leaf is found by, one behind the other. */
+export interface LeafTerms {
+  readonly leafIndex: number;
+  readonly terms: Buffer;
+}
+
 /** Leaves per segment: a term has one bit for each. */
 export const segmentLeaves = 64;
 export const bitBytes = segmentLeaves / 8;
-/** A term and its bits; the lowest bit is the segment's first leaf. In any order; terms may be repeated. */
+/** A term and its bits; the lowest bit is the segment's first leaf. In any order, each term once. */
 export const entryBytes = storedTermBytes + bitBytes;
 
-/** Packs rows of leaves from `firstLeaf` on: one entry per value, without merging equal terms. */
-export function packTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Array {
-  const places = new Map<Uint8Array, number>();
-  const packed = new Uint8Array(rows.length * entryBytes);
-  for (const { term, leafIndex } of rows) {
-    const position = leafIndex - firstLeaf;
-    if (position < 0 || position >= segmentLeaves) throw new RangeError(`Leaf ${leafIndex} is not of this segment.`);
-    const place = places.get(term) ?? places.size * entryBytes;
-    if (place === places.size * entryBytes) {
-      packed.set(term, place);
-      places.set(term, place);
-    }
-    const at = place + storedTermBytes + (position >> 3);
-    packed[at] = (packed[at] as number) | (1 << (position & 7));
-  }
-  return places.size === rows.length ? packed : packed.slice(0, places.size * entryBytes);
-}
-
-/** Returns the segment with one entry per term. */
-export function mergeTerms(packed: Uint8Array): Uint8Array {
-  const from = new DataView(packed.buffer, packed.byteOffset, packed.length);
-  const merged = new Uint8Array(packed.length);
-  const into = new DataView(merged.buffer);
-  const copy = (at: number, end: number) => {
-    for (let word = 0; word < entryBytes; word += 4) into.setInt32(end + word, from.getInt32(at + word));
-  };
-  const isSameTerm = (at: number, place: number) => {
-    for (let word = 0; word < storedTermBytes; word += 4)
-      if (from.getInt32(at + word) !== into.getInt32(place + word)) return false;
-    return true;
-  };
+/** Packs the terms of leaves from `firstLeaf` on. */
+export function packTerms(firstLeaf: number, leaves: readonly LeafTerms[]): Uint8Array {
+  const termsBytes = leaves.reduce((sum, { terms }) => sum + terms.length, 0);
+  const packed = Buffer.alloc((termsBytes / storedTermBytes) * entryBytes);
   // Keyed by the number in their first four bytes: numbers are found faster than strings.
   const places = new Map<number, number>();
-  let end = 0;
-  for (let at = 0; at < packed.length; at += entryBytes) {
-    let name = from.getInt32(at);
-    let place = places.get(name);
-    // Taken by another term with the same prefix.
-    for (; place !== undefined && !isSameTerm(at, place); place = places.get(name)) name += 1;
-    if (place === undefined) {
-      copy(at, end);
-      places.set(name, end);
-      end += entryBytes;
-    } else {
-      for (let word = storedTermBytes; word < entryBytes; word += 4)
-        into.setInt32(place + word, into.getInt32(place + word) | from.getInt32(at + word));
+  for (const { leafIndex, terms } of leaves) {
+    const position = leafIndex - firstLeaf;
+    if (position < 0 || position >= segmentLeaves) throw new RangeError(`Leaf ${leafIndex} is not of this segment.`);
+    for (let at = 0; at < terms.length; at += storedTermBytes) {
+      const isAt = (place: number) =>
+        terms.compare(packed, place, place + storedTermBytes, at, at + storedTermBytes) === 0;
+      let name = terms.readInt32BE(at);
+      let place = places.get(name);
+      // Taken by another term with the same prefix.
+      for (; place !== undefined && !isAt(place); place = places.get(name)) name += 1;
+      if (place === undefined) {
+        place = places.size * entryBytes;
+        places.set(name, place);
+        terms.copy(packed, place, at, at + storedTermBytes);
+      }
+      const bits = place + storedTermBytes + (position >> 3);
+      packed[bits] = (packed[bits] as number) | (1 << (position & 7));
     }
   }
-  return merged.subarray(0, end);
+  return packed.subarray(0, places.size * entryBytes);
 }
 
 /** Terms to find, by the number in their first four bytes: almost no other term of a segment begins alike. */

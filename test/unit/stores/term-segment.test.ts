@@ -1,12 +1,12 @@
 /** The search index at rest: segments of terms, and what a process keeps of the leaves that wait for one. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { TenantId } from "../../../src/base/ids.ts";
-import { WaitingTerms } from "../../../src/stores/sql/log-tools.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
+import { LogTools } from "../../../src/stores/sql/log-tools.ts";
 import {
   entryBytes,
   leavesOfTerms,
-  mergeTerms,
   packTerms,
   segmentLeaves,
   unpackTerms,
@@ -19,47 +19,42 @@ const term = fc.constantFrom(0, 1, 255).map((byte) => new Uint8Array(16).fill(by
 const endings = fc.nat(15).map((at) => new Uint8Array(16).fill(1, at));
 const anyTerm = fc.oneof(term, endings, fc.uint8Array({ minLength: 16, maxLength: 16 }));
 const first = fc.integer({ min: 0, max: 1_000 });
-const rowsFrom = (firstLeaf: number) =>
+const leavesFrom = (firstLeaf: number) =>
   fc.array(
     fc.record({
       leafIndex: fc.integer({ min: firstLeaf, max: firstLeaf + segmentLeaves - 1 }),
-      term: anyTerm,
+      terms: fc.array(anyTerm, { maxLength: 4 }).map((terms) => Buffer.concat(terms)),
     }),
     { minLength: 1, maxLength: 40 },
   );
-const segment = first.chain((firstLeaf) => fc.record({ firstLeaf: fc.constant(firstLeaf), rows: rowsFrom(firstLeaf) }));
+const segment = first.chain((firstLeaf) =>
+  fc.record({ firstLeaf: fc.constant(firstLeaf), leaves: leavesFrom(firstLeaf) }),
+);
 
-const named = (rows: readonly { readonly leafIndex: number; readonly term: Uint8Array }[]) =>
-  [...new Set(rows.map((row) => `${row.leafIndex} ${Buffer.from(row.term).toString("hex")}`))].sort();
-
-test("a segment has the terms that were packed into it, and no others", () => {
-  fc.assert(
-    fc.property(segment, ({ firstLeaf, rows }) => {
-      const packed = packTerms(firstLeaf, rows);
-      expect(packed.length % entryBytes).toBe(0);
-      expect(named(unpackTerms(firstLeaf, packed))).toEqual(named(rows));
-      // Two of them, one behind the other, are one that has what both have.
-      expect(named(unpackTerms(firstLeaf, Buffer.concat([packed, packed])))).toEqual(named(rows));
-    }),
+type Rows = ReturnType<typeof unpackTerms>;
+const rowsOf = (leaves: Parameters<typeof packTerms>[1]): Rows =>
+  leaves.flatMap(({ leafIndex, terms }) =>
+    Array.from({ length: terms.length / 16 }, (_, at) => ({ leafIndex, term: terms.subarray(at * 16, at * 16 + 16) })),
   );
-});
+const hex = ({ term }: Rows[number]) => Buffer.from(term).toString("hex");
+const named = (rows: Rows) => [...new Set(rows.map((row) => `${row.leafIndex} ${hex(row)}`))].sort();
 
-test("a merged segment has the same terms, each once", () => {
+test("a segment has the terms of its leaves, each once, and no others", () => {
   fc.assert(
-    fc.property(segment, segment, ({ firstLeaf, rows }, other) => {
-      const others = other.rows.map((row) => ({ ...row, leafIndex: row.leafIndex - other.firstLeaf + firstLeaf }));
-      const merged = mergeTerms(Buffer.concat([packTerms(firstLeaf, rows), packTerms(firstLeaf, others)]));
-      const all = [...rows, ...others];
-      expect(named(unpackTerms(firstLeaf, merged))).toEqual(named(all));
-      expect(merged.length).toBe(entryBytes * new Set(all.map((row) => Buffer.from(row.term).toString("hex"))).size);
+    fc.property(segment, ({ firstLeaf, leaves }) => {
+      const packed = packTerms(firstLeaf, leaves);
+      const rows = rowsOf(leaves);
+      expect(named(unpackTerms(firstLeaf, packed))).toEqual(named(rows));
+      expect(packed.length).toBe(entryBytes * new Set(rows.map(hex)).size);
     }),
   );
 });
 
 test("a term finds its leaves, each once and in order", () => {
   fc.assert(
-    fc.property(segment, anyTerm, ({ firstLeaf, rows }, other) => {
-      const packed = Buffer.concat([packTerms(firstLeaf, rows), packTerms(firstLeaf, rows)]);
+    fc.property(segment, anyTerm, ({ firstLeaf, leaves }, other) => {
+      const packed = packTerms(firstLeaf, leaves);
+      const rows = rowsOf(leaves);
       for (const asked of [...rows.map((row) => row.term), other]) {
         const own = rows.filter((row) => Buffer.compare(row.term, asked) === 0).map(({ leafIndex }) => leafIndex);
         expect(leavesOfTerms(firstLeaf, packed, wantedTerms([asked]))).toEqual([...new Set(own)].sort((a, b) => a - b));
@@ -69,21 +64,19 @@ test("a term finds its leaves, each once and in order", () => {
 });
 
 test.each([-1, segmentLeaves])("a leaf %i after the first belongs to no segment", (position) => {
-  const rows = [{ leafIndex: 100 + position, term: new Uint8Array(16) }];
-  expect(() => packTerms(100, rows)).toThrow(RangeError);
+  expect(() => packTerms(100, [{ leafIndex: 100 + position, terms: Buffer.alloc(16) }])).toThrow(RangeError);
 });
 
-test("the cache of waiting terms keeps few logs of many terms, and many of few", () => {
+test("a process remembers few logs of many waiting terms, and many of few", () => {
   const root = new Uint8Array(32) as never;
   /** How many logs it still knows, of so many whose terms take so many bytes each. */
   const known = (logs: number, bytes: number) => {
-    const terms = new WaitingTerms();
-    const tenants = Array.from({ length: logs }, (_, log) => `tenant-${log}` as TenantId);
-    for (const tenantId of tenants)
-      terms.put({ tenantId, root }, { generation: 1, first: 0, packed: new Uint8Array(bytes) });
-    return tenants.filter((tenantId) => terms.of({ tenantId, root }) !== undefined).length;
+    const tools = new LogTools({ anchor: undefined, originPrefix: "", clock: systemClock, random: (into) => into });
+    const heads = Array.from({ length: logs }, (_, log) => ({ tenantId: `tenant-${log}`, size: 0, root }) as never);
+    const waiting = { generation: 1, first: 0, leaves: [{ leafIndex: 0, terms: Buffer.alloc(bytes) }] };
+    for (const log of heads) tools.remember({ log, edge: new RightEdge(), waiting });
+    return heads.filter((head) => tools.recall(head).waiting !== undefined).length;
   };
-  expect(known(200, 210_000)).toBe(78);
-  expect(known(1_600, 6_000)).toBe(1_600);
-  expect(known(5_000, 0)).toBe(4_096);
+  expect(known(400, 210_000)).toBe(276);
+  expect(known(3_000, 6_000)).toBe(1_719);
 });

@@ -1,39 +1,17 @@
-/** LRU cache of right edges. Put an edge only once its transaction has committed. */
-import { LRUCache } from "lru-cache";
-import type { TenantId } from "../../base/ids.ts";
+/** The right edge of a log at its head: one that a process remembers, one that is not far behind, or one from tiles. */
 import { type LogState, UnsoundLogError } from "../ports/store.ts";
 import { RightEdge } from "../tlog/right-edge.ts";
 import type { TileReader } from "../tlog/tile-nodes.ts";
 import { partialTiles, type TileCoordinate, tileWidth } from "../tlog/tiles.ts";
 import { type Hash, hashBytes, sameHash } from "../tlog/tree.ts";
 
-/** About 32 KiB each. */
-const maxEdges = 1024;
-
-interface CachedEdge {
-  readonly edge: RightEdge;
-  readonly root: Hash;
-}
-
-export class EdgeCache {
-  readonly #cache = new LRUCache<TenantId, CachedEdge>({ max: maxEdges });
-
-  /**
-   * Takes the edge of a log at its head, or a little behind it. The caller may change the edge; it is absent here until
-   * `put`. Undefined if the cache has none.
-   */
-  take({ tenantId, size, root }: LogState): RightEdge | undefined {
-    const cached = this.#cache.get(tenantId);
-    if (cached === undefined) return undefined;
-    this.#cache.delete(tenantId);
-    const behind = size - cached.edge.size;
-    const isUsable = behind === 0 ? sameHash(cached.root, root) : behind > 0 && behind <= tileWidth;
-    return isUsable ? cached.edge : undefined;
-  }
-
-  put(tenantId: TenantId, edge: RightEdge, root: Hash): void {
-    this.#cache.set(tenantId, { edge, root });
-  }
+/**
+ * Whether an edge is that of a log at its head, or a little behind it.
+ * @param rootAt root of the edge's tree, if that is as large as the head's
+ */
+export function isUsable(edge: RightEdge, rootAt: Hash, { size, root }: LogState): boolean {
+  const behind = size - edge.size;
+  return behind === 0 ? sameHash(rootAt, root) : behind > 0 && behind <= tileWidth;
 }
 
 /** Names the tiles that `edgeOf` reads of a log. None if the edge is at the head. */
@@ -51,7 +29,7 @@ export function edgeTiles(
 /**
  * Returns the edge of a log at its head, from an edge that is not far behind, or from the log's tiles. Throws
  * `UnsoundLogError` if these do not give the head's root.
- * @param edge the edge from the cache; changed
+ * @param edge a usable edge; changed
  */
 export function edgeOf(head: LogState, edge: RightEdge | undefined, readTile: TileReader): RightEdge {
   if (edge?.size === head.size) return edge;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { EdgeCache, edgeOf, edgeTiles } from "../../../src/ledger/append/edge-cache.ts";
+import { edgeOf, edgeTiles, isUsable } from "../../../src/ledger/append/edge.ts";
 import { UnsoundLogError } from "../../../src/ledger/ports/store.ts";
 import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
 import { tileWidth } from "../../../src/ledger/tlog/tiles.ts";
@@ -22,11 +22,9 @@ function logOf(size: number) {
   return { edge, head, tiles };
 }
 
-/** The edge that the cache gives for a head, after another was put into it. */
+/** The edge at a head, of a process that remembers another. */
 function edgeAfter(before: ReturnType<typeof logOf>, { head, tiles }: ReturnType<typeof logOf>): RightEdge {
-  const cache = new EdgeCache();
-  cache.put(alice, before.edge, before.head.root);
-  const known = cache.take(head);
+  const known = isUsable(before.edge, before.head.root, head) ? before.edge : undefined;
   const read = new Map(
     edgeTiles(head, known).map(({ level, index }) => [`${level}/${index}`, tiles.get(`${level}/${index}`)]),
   );

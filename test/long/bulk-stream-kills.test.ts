@@ -1,7 +1,6 @@
 /**
  * A stream of evidence is cut on each store, again and again: its client goes away, the service is killed, the store is
- * killed. Nothing that was acknowledged is lost, and nothing is recorded twice. `BULK_KILLS` says how often, where it is to
- * be another number.
+ * killed. Nothing that was acknowledged is lost, and nothing is recorded twice. `BULK_KILLS` is another number of cuts.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,8 +20,8 @@ import { startPostgres } from "../harness/postgres.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
-/** Of every eight. */
-const turns = ["client", "service", "client", "store", "client", "service", "client", "client"] as const;
+/** Of every four. */
+const turns = ["client", "service", "client", "store"] as const;
 const newEventsATurn = 200;
 
 /** A store that can be killed, and comes back. */
@@ -50,7 +49,7 @@ async function startMortalPostgres(): Promise<MortalStore> {
 const startSqlite = async (): Promise<MortalStore> => ({ settings: {}, restart: async () => {}, stop: async () => {} });
 
 describe.each([
-  ["PostgreSQL", startMortalPostgres, 160],
+  ["PostgreSQL", startMortalPostgres, 80],
   ["SQLite", startSqlite, 40],
 ] as const)("%s", (_name, startStore, usualKills) => {
   const kills = Number(process.env.BULK_KILLS ?? usualKills);

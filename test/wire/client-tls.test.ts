@@ -84,26 +84,6 @@ const boundTo = (token: string) =>
   JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()).cnf["x5t#S256"];
 
 describe.each(transports)("over %s", (_name, connect) => {
-  test("a replaced certificate is used for tokens and connections, and no call fails", async () => {
-    const tokens = tokensOf(files());
-    const { discovery } = connect(files(), tokens);
-    const answered: (string | undefined)[] = [];
-    let isOver = false;
-    const calls = Array.from({ length: 4 }, async () => {
-      while (!isOver) answered.push((await discovery.whoAmI({})).caller?.principalId);
-    });
-    for (const name of ["second", "third", "fourth"]) {
-      const next = await workloads.issue(name);
-      putPair(next);
-      const before = answered.length;
-      await expect.poll(async () => boundTo(await tokens.token()), { timeout: 30_000 }).toBe(next.thumbprint);
-      await expect.poll(() => answered.length, { timeout: 30_000 }).toBeGreaterThan(before + 8);
-    }
-    isOver = true;
-    await Promise.all(calls);
-    expect(new Set(answered)).toEqual(new Set([client.clientId]));
-  });
-
   test("a certificate replaced between token and call costs the call one more attempt", async () => {
     const tokens = tokensOf(files());
     const next = await workloads.issue("next");

@@ -1,5 +1,5 @@
 /** Files of local enforcement across languages: what one protects or rewraps the other opens, and the same is refused. */
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,19 +8,7 @@ import { buildLanguages, type LanguageName, languageNames, languages, type Work 
 
 const keys = {
   local: { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") },
-  signers: ["signer-old", "signer-new"].map((kid) => ({
-    ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
-    kid,
-  })),
-  tdf: Object.entries({
-    rsa: generateKeyPairSync("rsa", { modulusLength: 2048 }),
-    ec: generateKeyPairSync("ec", { namedCurve: "P-384" }),
-  }).map(([kid, { privateKey }]) => ({
-    ...privateKey.export({ format: "jwk" }),
-    ...{ kid, kas_url: "https://kas.example.com" },
-  })),
 };
-const newKeys = { envelope: "local-new", detached_signature: "signer-new", tdf: "ec" } as const;
 let folder: string;
 const at = (name: string) => join(folder, name);
 
@@ -36,7 +24,7 @@ const run = (name: LanguageName) => (work: Omit<Work, "keys" | "spool" | "new_ke
     ...work,
     keys,
     spool: at("spool"),
-    new_key_reference: newKeys[(work.profile ?? "envelope") as keyof typeof newKeys],
+    new_key_reference: "local-new",
   });
 
 const pairs = [
@@ -66,57 +54,6 @@ test.each(cases)("$from protects $size bytes with $aead, $to opens, rewraps and 
   changeByte("rewrapped", -1);
   for (const name of languageNames)
     expect(await run(name)({ operation: "open", source: at("rewrapped"), target: at("no") })).toEqual(notAuthentic);
-  expect(existsSync(at("no"))).toBe(false);
-});
-
-test.each(pairs)("$from signs, $to verifies, signs again, and is verified", async ({ from, to }) => {
-  const [here, there] = [run(from), run(to)];
-  const data = randomBytes(1_500_000);
-  writeFileSync(at("data"), data);
-  const profile = "detached_signature";
-  const signed = await here({ operation: "protect", profile, source: at("data"), target: at("sig") });
-  expect(signed).toHaveProperty("artifact_digest");
-  const opening = { operation: "open", source: at("data") } as const;
-  expect(await there({ ...opening, signature: at("sig"), target: at("opened") })).toEqual(signed);
-  expect(readFileSync(at("opened")).equals(data)).toBe(true);
-  const anew = await there({ operation: "rewrap", profile, source: at("sig"), target: at("anew") });
-  expect(await here({ ...opening, signature: at("anew"), target: at("again") })).toEqual(anew);
-  expect(readFileSync(at("again")).equals(data)).toBe(true);
-  changeByte("sig", -10);
-  writeFileSync(at("other"), data.subarray(1));
-  for (const name of languageNames) {
-    expect(await run(name)({ ...opening, signature: at("sig"), target: at("no") })).toEqual(notAuthentic);
-    const other = { operation: "open", source: at("other"), signature: at("anew"), target: at("no") } as const;
-    expect(await run(name)(other)).toEqual(notAuthentic);
-  }
-  expect(existsSync(at("no"))).toBe(false);
-});
-
-const segmentBytes = 2_097_152;
-const tdfCases = pairs.flatMap((pair) => [
-  { ...pair, size: 0, tdf_keys: [["rsa"]], segment_hash: "GMAC" } as const,
-  { ...pair, size: segmentBytes, tdf_keys: [["rsa"], ["ec"]], segment_hash: "HS256" } as const,
-  { ...pair, size: segmentBytes + 1, tdf_keys: [["ec", "rsa"]], segment_hash: "GMAC" } as const,
-]);
-
-test.each(tdfCases)("$from makes a TDF of $size bytes for $tdf_keys, $to opens and rewraps it", async (it) => {
-  const [here, there] = [run(it.from), run(it.to)];
-  const { tdf_keys, segment_hash } = it;
-  const plaintext = randomBytes(it.size);
-  writeFileSync(at("plain"), plaintext);
-  const profile = "tdf";
-  const making = { profile, tdf_keys, segment_hash, source: at("plain"), target: at("sealed") } as const;
-  const sealed = await here({ operation: "protect", ...making });
-  expect(sealed).toHaveProperty("artifact_digest");
-  const opening = { operation: "open", profile, source: at("sealed") } as const;
-  expect(await there({ ...opening, target: at("opened") })).toEqual(sealed);
-  expect(readFileSync(at("opened")).equals(plaintext)).toBe(true);
-  const rewrapped = await there({ operation: "rewrap", profile, source: at("sealed"), target: at("rewrapped") });
-  const again = { ...opening, source: at("rewrapped"), target: at("again") };
-  expect(await here(again)).toEqual(rewrapped);
-  expect(readFileSync(at("again")).equals(plaintext)).toBe(true);
-  changeByte("sealed", 60);
-  for (const name of languageNames) expect(await run(name)({ ...opening, target: at("no") })).toEqual(notAuthentic);
   expect(existsSync(at("no"))).toBe(false);
 });
 

@@ -42,12 +42,12 @@ beforeAll(async () => {
   logKey = await stack.logKey();
   writeFileSync(at("plain"), randomBytes(100_000));
   writeFileSync(at("other"), "other data");
-  for (const name of languageNames) await makeAll(name);
+  for (const name of languageNames) await makeAll(name, languageNames.find((other) => other !== name) ?? name);
 }, 900_000);
 afterAll(() => stack?.stop());
 
-/** Everything that a language makes, under names that begin with its own. */
-async function makeAll(name: LanguageName): Promise<void> {
+/** Everything that a language makes, under names that begin with its own; what the other one rewraps of it, and opens. */
+async function makeAll(name: LanguageName, other: LanguageName): Promise<void> {
   const { clientId, clientSecret, scopes } = client;
   const service = {
     url: stack.stack.url,
@@ -56,25 +56,28 @@ async function makeAll(name: LanguageName): Promise<void> {
     client_secret: clientSecret,
     scopes,
   };
-  const run = async (work: Pick<Work, "operation" | "source" | "target"> & Partial<Work>) =>
-    expect(await languages[name]({ ...work, keys, spool: at("spool"), service, log_keys: [logKey] })).toHaveProperty(
-      "artifact_digest",
-    );
+  const run = async (by: LanguageName, work: Pick<Work, "operation" | "source" | "target"> & Partial<Work>) => {
+    const given = { ...work, keys, spool: at(`spool-${by}`), service, log_keys: [logKey] };
+    expect(await languages[by](given)).toHaveProperty("artifact_digest");
+  };
   const own = (made: string) => at(`${name}-${made}`);
   const profile = "detached_signature";
-  await run({ operation: "protect", source: at("plain"), target: own("sealed") });
-  await run({ operation: "rewrap", source: own("sealed"), target: own("resealed"), new_key_reference: "local-new" });
-  await run({ operation: "open", source: own("resealed"), target: own("opened") });
-  expect(readFileSync(own("opened")).equals(readFileSync(at("plain")))).toBe(true);
-  await run({ operation: "protect", profile, source: at("plain"), target: own("sig") });
-  const anew = { source: own("sig"), target: own("anew"), new_key_reference: "signer-new" };
-  await run({ operation: "rewrap", profile, ...anew });
-  await run({ operation: "open", source: at("plain"), signature: own("anew"), target: own("verified") });
+  await run(name, { operation: "protect", source: at("plain"), target: own("sealed") });
+  const resealed = { source: own("sealed"), target: own("resealed"), new_key_reference: "local-new" };
+  await run(other, { operation: "rewrap", ...resealed });
+  await run(name, { operation: "open", source: own("resealed"), target: own("opened") });
+  await run(name, { operation: "protect", profile, source: at("plain"), target: own("sig") });
+  const signedAgain = { source: own("sig"), target: own("anew"), new_key_reference: "signer-new" };
+  await run(other, { operation: "rewrap", profile, ...signedAgain });
+  await run(name, { operation: "open", source: at("plain"), signature: own("anew"), target: own("verified") });
   const tdfKeys = { profile: "tdf", tdf_keys: [["tdf-old"], ["tdf-new"]] } as const;
-  await run({ operation: "protect", ...tdfKeys, source: at("plain"), target: own("tdf") });
+  await run(name, { operation: "protect", ...tdfKeys, source: at("plain"), target: own("tdf") });
   const rewrapping = { profile: "tdf", new_key_reference: "tdf-new" } as const;
-  await run({ operation: "rewrap", ...rewrapping, source: own("tdf"), target: own("retdf") });
-  await run({ operation: "open", profile: "tdf", source: own("tdf"), target: own("untdf") });
+  await run(other, { operation: "rewrap", ...rewrapping, source: own("tdf"), target: own("retdf") });
+  await run(name, { operation: "open", profile: "tdf", source: own("retdf"), target: own("untdf") });
+  await run(other, { operation: "open", profile: "tdf", source: own("tdf"), target: own("untdf-there") });
+  for (const made of ["opened", "verified", "untdf", "untdf-there"])
+    expect(readFileSync(own(made)).equals(readFileSync(at("plain")))).toBe(true);
 }
 
 type Kind = "artifact" | "opened";
@@ -130,7 +133,7 @@ const made = [
   ["untdf", "access", ["plan", "key_access", "evidence"]],
 ] as const;
 
-test.each(languageNames)("both verifiers show what %s made", async (name) => {
+test.each(languageNames)("both verifiers show what %s made and the other language rewrapped", async (name) => {
   const of = (file: string, kind: Kind) => ({ artifact: at(`${name}-${file}`), log_keys: [logKey], kind });
   const kindOf = (operation: string): Kind => (operation === "access" ? "opened" : "artifact");
   const other = { opened: "artifact", artifact: "opened" } as const;

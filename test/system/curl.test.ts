@@ -12,26 +12,12 @@ const gateway = await gatewayForFile();
 const bearer = ["--header", `authorization: Bearer ${await gateway.token()}`];
 const run = promisify(execFile);
 
-const decided = "service status caller request_summary decision";
-/** Members of each answer, in their order. */
-const members: Readonly<Record<string, string>> = {
-  "/v1/sdk/capabilities": "service status caller auth_mode auth_configuration default_required_scopes routes",
-  "/v1/sdk/whoami": "service status caller",
-  "/v1/sdk/bootstrap":
-    "service status caller auth_mode auth_configuration enforcement_model plaintext_to_platform policy_resolution_mode " +
-    "supported_operations supported_artifact_profiles platform_domains",
-  "/v1/sdk/protection-plan": `${decided} execution platform_domains warnings`,
-  "/v1/sdk/policy-resolve": `${decided} handling platform_domains warnings`,
-  "/v1/sdk/key-access-plan": `${decided} execution platform_domains warnings`,
-  "/v1/sdk/artifact-register": "service status caller request_summary registration platform_domains warnings",
-  "/v1/sdk/evidence": "service status caller request_summary ingestion platform_domains warnings",
-};
-
-/** The body, and status and version of HTTP. Rejects if there is no answer. */
+/** Status and version of HTTP. Rejects if there is no answer, or none in JSON. */
 async function curl(...args: readonly string[]) {
   const own = ["--silent", "--show-error", "--max-time", "30", "--write-out", "\n%{http_code} %{http_version}"];
   const [body = "", how = ""] = (await run(requireTool("curl"), [...own, ...args])).stdout.split("\n");
-  return { names: Object.keys(JSON.parse(body)).join(" "), how };
+  JSON.parse(body);
+  return how;
 }
 
 describe.each([
@@ -40,10 +26,7 @@ describe.each([
 ])("curl %s", (flag, version) => {
   test.each(sampleCalls())("is answered on $route", async ({ route, body }) => {
     const data = body && ["--header", "content-type: application/json", "--data", JSON.stringify(body)];
-    expect(await curl(flag, ...bearer, ...(data ?? []), gateway.url + route)).toEqual({
-      names: members[route],
-      how: `200 ${version}`,
-    });
+    expect(await curl(flag, ...bearer, ...(data ?? []), gateway.url + route)).toBe(`200 ${version}`);
   });
 
   // Refused on its headers: curl may have to read the answer while it is about to send the body.
@@ -52,8 +35,7 @@ describe.each([
     [415, [...bearer, "--header", "content-type: text/plain"]],
   ])("gets an answer of %i to a call that has a body to send, every time", async (status, headers) => {
     const url = `${gateway.url}/v1/sdk/protection-plan`;
-    for (let i = 0; i < 25; i++)
-      expect((await curl(flag, ...headers, "--data", "{}", url)).how).toBe(`${status} ${version}`);
+    for (let i = 0; i < 25; i++) expect(await curl(flag, ...headers, "--data", "{}", url)).toBe(`${status} ${version}`);
   });
 });
 

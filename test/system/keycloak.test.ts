@@ -146,17 +146,17 @@ describe("tokens that are introspected at Keycloak", () => {
     ...changes,
   });
 
-  async function urlWith(rule: object, env: Record<string, string> = {}): Promise<string> {
+  async function startWith(rule: object, env: Record<string, string> = {}): Promise<Gateway> {
     const file = join(folder, `issuers-${gateways.length}.yaml`);
     const tenants = { list: ["tenant-a"] };
     await writeFile(file, JSON.stringify({ issuers: { [keycloak.issuer]: { tenants, introspection: rule } } }));
-    return (await gatewayWith({ SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env })).url;
+    return gatewayWith({ SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env });
   }
 
   test("are accepted until they are revoked, and never for another audience", async () => {
     const secret = join(folder, "gateway-secret");
     await writeFile(secret, clientSecret, { mode: 0o600 });
-    const url = await urlWith(introspection(keycloak.tokenEndpoint, { client_secret_file: secret }));
+    const { url, opsUrl } = await startWith(introspection(keycloak.tokenEndpoint, { client_secret_file: secret }));
     const { access_token: token } = await tokensOf({ client_id: "plain-client" });
     const { access_token: revoked } = await tokensOf({ client_id: "plain-client" });
     const { access_token: foreign } = await tokensOf({ client_id: "foreign-client" });
@@ -173,12 +173,14 @@ describe("tokens that are introspected at Keycloak", () => {
     expect(await call("no-token-of-anybody")).toEqual([401, "invalid_token"]);
     const { body: caps } = await rest(`${url}/v1/sdk/capabilities`, { token });
     expect(caps.auth_configuration.oidc_issuer).toBe(keycloak.issuer);
+    const metrics = await (await fetch(`${opsUrl}/metrics`)).text();
+    expect(metrics).toMatch(/^svc_introspections_total\{issuer="[^"]+",result="inactive"\} [1-9]/m);
   });
 
   test("stay bound to their DPoP key", async () => {
     const secret = join(folder, "gateway-secret");
     const env = { SVC_PROOF_OF_POSSESSION: "dpop" };
-    const url = await urlWith(introspection(keycloak.tokenEndpoint, { client_secret_file: secret }), env);
+    const { url } = await startWith(introspection(keycloak.tokenEndpoint, { client_secret_file: secret }), env);
     const { access_token: token } = await tokensOf({ client_id: "dpop-client" }, owner);
     const call = (key: TestKey) =>
       rest(`${url}/v1/sdk/whoami`, {

@@ -1,13 +1,10 @@
 /** Several token issuers, each with tenants of its own, as callers, operators and attackers see them. */
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { type StaticIssuer, sendJson, startStaticIssuer } from "../harness/issuer.ts";
-import { listenOnLoopback } from "../harness/loopback.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 
 // One key id for all, so that only the issuer tells them apart.
@@ -136,53 +133,5 @@ describe("the issuers file", () => {
     const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
     expect(metrics).toContain(`svc_issuer_keys_fetched_timestamp_seconds{issuer="${issuers[2].url}"}`);
     expect(metrics).not.toContain(`svc_issuer_keys_fetched_timestamp_seconds{issuer="${issuers[0].url}"}`);
-  });
-});
-
-describe("an issuer beside the others", () => {
-  /** What is asked of it, by path; each answers by what it is given. */
-  let paths: Record<string, (response: ServerResponse, form: URLSearchParams) => void>;
-  let base: string;
-  let stop: () => Promise<void>;
-  beforeEach(async () => {
-    paths = {};
-    const server = createServer(async (request, response) => {
-      paths[request.url ?? ""]?.(response, new URLSearchParams(await text(request)));
-    });
-    const listening = await listenOnLoopback(server);
-    base = `http://127.0.0.1:${listening.port}`;
-    stop = listening.stop;
-  });
-  afterEach(() => stop());
-  const metrics = async () => (await fetch(`${gateway.opsUrl}/metrics`)).text();
-
-  test("introspects its opaque tokens", async () => {
-    const secret = join(folder, "secret");
-    writeFileSync(secret, "a secret of the test", { mode: 0o600 });
-    const issuer = `${base}/umbrella`;
-    paths["/introspect"] = (response, form) =>
-      sendJson(response, {
-        active: form.get("token") === "opaque",
-        ...claimsOf(issuer, Date.now(), { tenant_id: "umbrella", scope }),
-      });
-    const introspection = { endpoint: `${base}/introspect`, client_id: "svc", client_secret_file: secret };
-    const jwts = { [issuers[0].url]: { tenants: { fixed: "acme" } } };
-    const opaque = { tenants: { fixed: "umbrella" }, introspection };
-    write(JSON.stringify({ issuers: { ...jwts, [issuer]: opaque } }));
-    await start();
-    expect([await statusOf("opaque"), await statusOf("another"), await statusOf(tokenOf(0))]).toEqual([200, 401, 200]);
-    const route = `${gateway.url}/v1/sdk/capabilities`;
-    const { body } = await rest(route, { token: "opaque" });
-    expect([body.caller.tenant_id, body.auth_configuration.oidc_issuer]).toEqual(["umbrella", issuer]);
-    expect(await metrics()).toContain(`svc_introspections_total{issuer="${issuer}",result="inactive"} 1`);
-
-    await stop();
-    expect((await whoami("not-seen-yet")).body.error).toMatchObject({ reason: "issuer_unavailable" });
-    await expect.poll(async () => (await check()).reason, { timeout: 5_000 }).toContain(issuer);
-    expect((await check()).status).toBe("ok");
-
-    write(JSON.stringify({ issuers: jwts }));
-    await gateway.app.reload();
-    expect(await statusOf("opaque")).toBe(401);
   });
 });

@@ -123,7 +123,7 @@ test("every metric changes, and each has a value", { timeout: 150_000 }, async (
 
 /**
  * They need certificates, quotas, traces, several issuers and many denials: `monitoring.test.ts`, `quotas.test.ts`,
- * `traces.test.ts`, `issuers.test.ts` and `obligations.test.ts` have those.
+ * `traces.test.ts`, `issuers.test.ts`, `keycloak.test.ts` and `obligations.test.ts` have those.
  */
 const isFedElsewhere =
   /^svc_(?:(?:certificate|quota|trace)_|(?:issuer_overreaches|introspections|tenant_denial_spikes)_)/;

@@ -177,52 +177,32 @@ test("only the node reaches the operator listener unless others are named", asyn
   ]);
 });
 
-test("quotas are a mounted file that is reloaded", async () => {
-  const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
-  const { containers, volumes } = spec.template.spec;
-  const file = containers[0].env.find(({ name }: Manifest) => name === "SVC_QUOTAS").value;
-  const mount = containers[0].volumeMounts.find(({ name }: Manifest) => name === "quotas");
-  // A file that is mounted by itself (subPath) would stay as it was.
-  expect(mount).toEqual({ name: "quotas", mountPath: "/etc/svc/quotas", readOnly: true });
-  const items = [{ key: "quotas.yaml", path: file.slice(mount.mountPath.length + 1) }];
-  expect(volumes).toContainEqual({ name: "quotas", configMap: { name: "quotas", items } });
-  expect(await template(minimal)).not.toContain("quotas");
-});
+const item = (key: string) => ({ items: [{ key, path: key }] });
+const secretFiles = (secretName: string) => ({ secret: { secretName, defaultMode: 0o400 } });
 
-test("token issuers, and the secrets that they name, are mounted files that are reloaded", async () => {
+// A file that is mounted by itself (subPath) would stay as it was.
+test.each<[volume: string, mountPath: string, source: object, file?: readonly [setting: string, path: string]]>([
+  [
+    "quotas",
+    "/etc/svc/quotas",
+    { configMap: { name: "quotas", ...item("quotas.yaml") } },
+    ["SVC_QUOTAS", "quotas.yaml"],
+  ],
+  [
+    "issuers",
+    "/etc/svc/issuers",
+    { configMap: { name: "issuers", ...item("issuers.yaml") } },
+    ["SVC_OIDC_ISSUERS", "issuers.yaml"],
+  ],
+  ["issuer-clients", "/run/svc/issuers", secretFiles("issuer-clients")],
+  ["console-sign-in", "/run/svc/consoleSignIn", secretFiles("consolesignin"), ["SVC_CONSOLE_SIGN_IN", "sign-in.yaml"]],
+])("%s is mounted as a folder, so that its files are reloaded", async (name, mountPath, source, file) => {
   const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
-  const { containers, volumes } = spec.template.spec;
-  const file = containers[0].env.find(({ name }: Manifest) => name === "SVC_OIDC_ISSUERS").value;
-  expect(containers[0].volumeMounts).toEqual(
-    expect.arrayContaining([
-      { name: "issuers", mountPath: "/etc/svc/issuers", readOnly: true },
-      { name: "issuer-clients", mountPath: "/run/svc/issuers", readOnly: true },
-    ]),
-  );
-  const items = [{ key: "issuers.yaml", path: file.slice("/etc/svc/issuers/".length) }];
-  expect(volumes).toEqual(
-    expect.arrayContaining([
-      { name: "issuers", configMap: { name: "issuers", items } },
-      { name: "issuer-clients", secret: { secretName: "issuer-clients", defaultMode: 0o400 } },
-    ]),
-  );
-  expect(await template(minimal)).not.toMatch(/issuers/);
-});
-
-test("the console's sign-in and its client's secret are files of one secret", async () => {
-  const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
-  const { containers, volumes } = spec.template.spec;
-  const mount = { name: "console-sign-in", mountPath: "/run/svc/consoleSignIn", readOnly: true };
-  expect(containers[0].env).toContainEqual({
-    name: "SVC_CONSOLE_SIGN_IN",
-    value: "/run/svc/consoleSignIn/sign-in.yaml",
-  });
-  expect(containers[0].volumeMounts).toContainEqual(mount);
-  expect(volumes).toContainEqual({
-    name: mount.name,
-    secret: { secretName: "consolesignin", defaultMode: 0o400 },
-  });
-  expect(await template(minimal)).not.toMatch(/sign-in/i);
+  const [{ env, volumeMounts }] = spec.template.spec.containers;
+  expect(volumeMounts).toContainEqual({ name, mountPath, readOnly: true });
+  expect(spec.template.spec.volumes).toContainEqual({ name, ...source });
+  if (file !== undefined) expect(env).toContainEqual({ name: file[0], value: `${mountPath}/${file[1]}` });
+  expect(await template(minimal)).not.toContain(name);
 });
 
 test("alert rules and scrape configuration use one job name", async () => {

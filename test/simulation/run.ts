@@ -16,7 +16,7 @@ export interface RunOptions {
   readonly steps: number;
   /** Called with a line for each event. */
   readonly note: (line: string) => void;
-  /** Troubles that are left out, for shrinking. */
+  /** Troubles that are left out. */
   readonly without?: ReadonlySet<Trouble>;
   /** The kind of store; drawn from the seed if absent. */
   readonly store?: StoreKind | undefined;
@@ -76,48 +76,4 @@ export async function runSeed({ seed, steps, note, without, store, isTraced }: R
   for (const each of [...machine.processes.values()]) each.kill();
   storage.close();
   return { steps: machine.steps, acknowledgements: world.oracle.acknowledgements, climate, violation, trace };
-}
-
-/** A run that fails in the same world with as little trouble as possible, and the end of what happened in it. */
-export interface Shrunk {
-  readonly seed: number;
-  readonly steps: number;
-  readonly troubles: readonly Trouble[];
-  readonly violation: string;
-  readonly notes: readonly string[];
-}
-
-const maxNotes = 40;
-
-/**
- * Leaves out one trouble after the other, for as long as some run of the seed or of a few beside it still fails, and gives the
- * shortest of those.
- */
-export async function shrink(seed: number, steps: number): Promise<Shrunk | undefined> {
-  const find = async (without: ReadonlySet<Trouble>): Promise<Shrunk | undefined> => {
-    let shortest: Shrunk | undefined;
-    for (const each of [seed, seed + 1, seed + 2]) {
-      const notes: string[] = [];
-      const ran = await runSeed({ seed: each, steps, without, note: (line) => void notes.push(line) });
-      if (ran.violation === undefined || ran.steps >= (shortest?.steps ?? Number.POSITIVE_INFINITY)) continue;
-      const { violation, climate } = ran;
-      shortest = {
-        seed: each,
-        steps: ran.steps,
-        troubles: [...climate.troubles],
-        violation,
-        notes: notes.slice(-maxNotes),
-      };
-    }
-    return shortest;
-  };
-  const without = new Set<Trouble>();
-  let found = await find(without);
-  for (const trouble of found?.troubles ?? []) {
-    const shorter = await find(new Set([...without, trouble]));
-    if (shorter === undefined) continue;
-    without.add(trouble);
-    found = shorter;
-  }
-  return found;
 }

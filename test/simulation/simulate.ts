@@ -14,7 +14,6 @@ const usage = `npm run simulate -- [options]
   --store KIND   sqlite or postgres; otherwise each seed draws one
   --seconds N    begin no further seed after so long
   --verbose      say what happens, a line for each event that matters
-  --shrink       look for a shorter run with less trouble, and show its end
   --trace FILE   write what happens to the first log, a line of JSON for each action; without trouble with power
   --replay FILE  check such a file against docs/model/append.qnt
   --mutation M   with this mistake in the product's code
@@ -32,7 +31,6 @@ const { values } = parseArgs({
     verbose: { type: "boolean", default: false },
     trace: { type: "string" },
     replay: { type: "string" },
-    shrink: { type: "boolean", default: false },
     mutation: { type: "string" },
     mutations: { type: "boolean", default: false },
   },
@@ -75,7 +73,7 @@ async function simulate(): Promise<void> {
   if (values.mutation !== undefined && mutation === undefined)
     throw new Error(`no mutation is called ${values.mutation}`);
   installModules(mutation);
-  const { runSeed, shrink } = await import("./run.ts");
+  const { runSeed } = await import("./run.ts");
   const [first, count] = [Number(values.seed), Number(values.seeds)];
   const beganAt = process.hrtime.bigint();
   const seconds = () => Number(process.hrtime.bigint() - beganAt) / 1e9;
@@ -99,12 +97,6 @@ async function simulate(): Promise<void> {
     if (ran.violation !== undefined) {
       failures += 1;
       say(`seed ${seed}, step ${ran.steps}: ${ran.violation}`);
-      const shrunk = values.shrink ? await shrink(seed, stepsOfSeed) : undefined;
-      if (shrunk !== undefined) {
-        const { troubles, notes } = shrunk;
-        say(`shrunk to seed ${shrunk.seed}, step ${shrunk.steps}, with ${troubles.join(", ")}: ${shrunk.violation}`);
-        for (const note of notes) say(`  ${note}`);
-      }
     }
     if (mutation !== undefined && (failures > 0 || steps > maxMutantSteps)) break;
   }

@@ -21,11 +21,11 @@ test("runs a seed the same way each time", () => {
   expect(second).toEqual(first);
 });
 
-test("finds a mutation, names its step, and shrinks it", () => {
+test("finds a mutation, and names its step", () => {
   const mutation = ["--mutation", "forget the anchor after an append"];
-  const { status, stdout } = simulate("--seeds", "20", "--steps", "100", ...mutation, "--shrink");
+  const { status, stdout } = simulate("--seeds", "20", "--steps", "100", ...mutation);
   expect(status).toBe(1);
-  expect(stdout).toMatch(/^seed \d+, step \d+: .* the anchor has noted 0\nshrunk to seed \d+, step \d+, with /);
+  expect(stdout).toMatch(/^seed \d+, step \d+: .* the anchor has noted 0\n/);
 });
 
 test.each(mutations.map((mutation) => [mutation.name, mutation] as const))(

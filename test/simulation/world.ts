@@ -16,7 +16,7 @@ import { disk } from "./node-sqlite.ts";
 import { type Call, type Fate, Oracle } from "./oracle.ts";
 import type { SqliteStorage } from "./storage.ts";
 
-/** What may go wrong, each with a switch, so that a trace can be shrunk. */
+/** What may go wrong, each with a switch. */
 export const troubles = [
   "disk",
   "crashes",

@@ -5,8 +5,6 @@
 import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { gatewayForFile, type RestAnswer, rest } from "../harness/gateway.ts";
-import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 
 const gateway = await gatewayForFile();
 const token = await gateway.token();
@@ -162,35 +160,3 @@ test("a denial expects evidence of the denial", async () => {
   );
   expect(handling).toMatchObject({ protect_locally: false, evidence_expected: ["deny"] });
 });
-
-/** An answer as it came, over HTTP/1.1 and over HTTP/2: its declared size, and its text. */
-async function exchanges(route: string, body: unknown): Promise<readonly { sizeBytes: number; text: string }[]> {
-  const bytes = Buffer.from(JSON.stringify(body));
-  const authorization = `Bearer ${token}`;
-  const lines = [
-    `authorization: ${authorization}`,
-    "content-type: application/json",
-    `content-length: ${bytes.length}`,
-  ];
-  const h1 = await h1Exchange(gateway.url, Buffer.concat([Buffer.from(h1Request(`POST ${route}`, lines)), bytes]));
-  const session = await h2Connect(gateway.url);
-  const headers = { authorization, "content-type": "application/json" };
-  const h2 = await h2Call(session, { path: route, headers, body: bytes });
-  await h2Close(session);
-  return [
-    { sizeBytes: Number(h1?.headers.get("content-length")), text: String(h1?.text) },
-    { sizeBytes: Number(h2.headers["content-length"]), text: h2.body.toString() },
-  ];
-}
-
-test.each(["é", "— 日本語 😀 \u2028", "é— 日本語 😀".repeat(20)])(
-  "text beyond ASCII is answered in UTF-8, with its size in bytes: %s",
-  async (purpose) => {
-    const route = "/v1/sdk/protection-plan";
-    for (const { sizeBytes, text } of await exchanges(route, sample(route, { purpose }))) {
-      expect(sizeBytes).toBe(Buffer.byteLength(text));
-      expect(JSON.parse(text).request_summary.purpose).toBe(purpose);
-      expect(JSON.parse(text).decision.receipt.proof).toContain("\n— ");
-    }
-  },
-);

@@ -1,7 +1,6 @@
 /** What one exchange does, or has done to it, ends that exchange, at worst its connection, and nothing else. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
@@ -161,24 +160,6 @@ describe("any caller", () => {
     next.write(unfinished(idOf("next")));
     await leave(next, idOf("next"));
     expect(linesOf(idOf("left"))).toEqual([expect.stringContaining('"status":499')]);
-  });
-
-  test.each([
-    ["before it says anything", ""],
-    ["in the middle of the preface of HTTP/2", "PRI * HT"],
-    ["in the middle of a request", "GET /v1/sdk"],
-  ])("a connection that is reset %s", async (_name, said) => {
-    for (const url of [service.url, service.opsUrl]) {
-      const { hostname, port } = new URL(url);
-      for (let round = 0; round < 20; round++) {
-        const socket = net.connect(Number(port), hostname);
-        await once(socket, "connect");
-        if (said !== "") await new Promise((resolve) => socket.write(said, resolve));
-        // Before it is accepted, and after.
-        if (round % 2 === 1) await isServed(url, "/");
-        socket.resetAndDestroy();
-      }
-    }
   });
 });
 

@@ -3,9 +3,6 @@
  * neither fails (no answer is its own fault), nor ends, nor hangs, nor grows; and the next caller is served.
  */
 import { once } from "node:events";
-import { brotliCompressSync, gzipSync } from "node:zlib";
-import { toBinary } from "@bufbuild/protobuf";
-import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { folderForFile } from "../harness/folder.ts";
@@ -15,14 +12,13 @@ import { type H1Answer, type H1Connection, h1Connect, h1Exchange, h1Request } fr
 import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
-import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { methodOn } from "../harness/methods.ts";
 import { type RunningService, serviceSettings, startLimitedService } from "../harness/process.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
 const plan = methodOn("/v1/sdk/protection-plan");
 const planBody = sampleCalls().find(({ route }) => route === plan.restPath)?.body ?? {};
-const planBytes = Buffer.from(toBinary(plan.desc.input, requestFromRest(plan, planBody)));
 const maxBodyBytes = 262_144;
 const mebibyte = 1024 * 1024;
 
@@ -69,13 +65,12 @@ afterEach(async () => {
 });
 
 /** Sends a body to protection-plan over HTTP/1.1. */
-function onRest(body: string | Uint8Array, type = "application/json", path = plan.restPath, headers: string[] = []) {
+function onRest(body: string | Uint8Array, type = "application/json", path = plan.restPath) {
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   const head = h1Request(`POST ${path}`, [
     `Authorization: Bearer ${token}`,
     `Content-Type: ${type}`,
     `Content-Length: ${bytes.byteLength}`,
-    ...headers,
   ]);
   return h1Exchange(service.url, Buffer.concat([Buffer.from(head), bytes]));
 }
@@ -103,15 +98,6 @@ describe("JSON", () => {
     // As canonical protobuf JSON on Connect, which has another parser of messages.
     const connect = await onRest(body, "application/json", plan.rpcPath);
     expect(connect?.status).toBe(400);
-  });
-
-  test("any text is answered", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.oneof(fc.json(), fc.string(), fc.uint8Array({ maxLength: 64 })), async (body) => {
-        expect((await onRest(body))?.status).toBe(400);
-      }),
-      { numRuns: 150 },
-    );
   });
 });
 
@@ -158,42 +144,13 @@ describe("bodies", () => {
     else expect(first).toMatchObject({ status: 400 });
     expect(await connection.next()).toBeUndefined();
   });
-
-  const bomb = Buffer.alloc(100 * mebibyte);
-  const zipped = gzipSync(bomb);
-  test.each([
-    ["Connect in JSON", "application/json", "Content-Encoding", zipped, "gzip"],
-    ["Connect in binary", "application/proto", "Content-Encoding", zipped, "gzip"],
-    ["Connect with brotli", "application/proto", "Content-Encoding", brotliCompressSync(bomb), "br"],
-  ] as const)("a compressed bomb over %s is refused", async (_name, type, header, body, encoding) => {
-    const answer = await onRest(body, type, plan.rpcPath, [`${header}: ${encoding}`]);
-    expect(answer?.status).toBe(429);
-    expect(JSON.parse(answer?.text ?? "")).toMatchObject({ code: "resource_exhausted" });
-  });
-
-  test.each(["application/grpc", "application/grpc-web+proto"])(
-    "a compressed bomb over %s is refused",
-    async (type) => {
-      const { trailers, body } = await onH2({ body: frame(zipped, 1), type, encoding: "gzip" });
-      // gRPC-Web has its trailers in the body.
-      const said = `${trailers["grpc-status"]}${body.toString("latin1")}`;
-      expect(said).toMatch(/^8|grpc-status: 8/);
-    },
-  );
 });
 
-/** Sends one call to protection-plan on an HTTP/2 session of its own. */
-async function onH2(call: { body: Uint8Array; type?: string; encoding?: string }): Promise<H2Answer> {
+/** Sends one call to protection-plan over gRPC, on a session of its own. */
+async function onGrpc(body: Uint8Array): Promise<H2Answer> {
   const session = await h2Connect(service.url);
-  const answer = await h2Call(session, {
-    path: plan.rpcPath,
-    headers: {
-      "content-type": call.type ?? "application/grpc",
-      authorization: `Bearer ${token}`,
-      ...(call.encoding !== undefined && { "grpc-encoding": call.encoding }),
-    },
-    body: call.body,
-  });
+  const headers = { "content-type": "application/grpc", authorization: `Bearer ${token}` };
+  const answer = await h2Call(session, { path: plan.rpcPath, headers, body });
   await h2Close(session);
   return answer;
 }
@@ -211,38 +168,9 @@ describe("protobuf", () => {
     ["100,000 groups", Buffer.concat([groups(60_000), Buffer.alloc(120_000, Buffer.from([0xfc, 0x3f]))])],
     ["messages in messages", nested(60)],
   ])("%s is answered", async (_name, message) => {
-    const { trailers } = await onH2({ body: frame(message) });
+    const { trailers } = await onGrpc(frame(message));
     expect(refusalInTrailers(trailers)).toMatchObject({ reason: "invalid_request" });
     expect((await onRest(message, "application/proto", plan.rpcPath))?.status).toBe(400);
-  });
-
-  test("any bytes are answered, over gRPC, gRPC-Web and Connect", async () => {
-    const session = await h2Connect(service.url);
-    const mutated = fc
-      .tuple(fc.nat(planBytes.length - 1), fc.nat(255))
-      .map(([at, byte]) => Buffer.from(planBytes).fill(byte, at, at + 1));
-    await fc.assert(
-      fc.asyncProperty(fc.oneof(fc.uint8Array({ maxLength: 64 }), mutated), async (message) => {
-        const headers = { authorization: `Bearer ${token}` };
-        const grpc = await h2Call(session, {
-          path: plan.rpcPath,
-          headers: { ...headers, "content-type": "application/grpc" },
-          body: frame(message),
-        });
-        const status = String(grpc.trailers["grpc-status"]);
-        expect(["0", "3"]).toContain(status);
-        const web = await h2Call(session, {
-          path: plan.rpcPath,
-          headers: { ...headers, "content-type": "application/grpc-web+proto" },
-          body: frame(message),
-        });
-        expect(web.body.toString("latin1")).toContain(`grpc-status: ${status}`);
-        const connect = await onRest(message, "application/proto", plan.rpcPath);
-        expect(connect?.status).toBe(status === "0" ? 200 : 400);
-      }),
-      { numRuns: 100 },
-    );
-    await h2Close(session);
   });
 });
 
@@ -478,7 +406,7 @@ describe("after all of it", () => {
   test("large bodies over the limit leave no memory taken", async () => {
     for (let i = 0; i < 20; i++) {
       expect((await onRest(Buffer.alloc(maxBodyBytes + 1, " ")))?.status).toBe(413);
-      const { trailers } = await onH2({ body: frame(Buffer.alloc(maxBodyBytes * 2)) });
+      const { trailers } = await onGrpc(frame(Buffer.alloc(maxBodyBytes * 2)));
       expect(trailers["grpc-status"]).toBe("8");
     }
   });

@@ -2,34 +2,14 @@
  * Attacks on who is calling, over REST and gRPC. Tokens that are bad in themselves are in `unit/auth/token.test.ts`, identity
  * headers in `identity-headers.test.ts`, proofs in `dpop.test.ts`, certificates in `system/`.
  */
+import type { ClientHttp2Session } from "node:http2";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { reasonOnBoth } from "../harness/both-wires.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
-import { frame, refusalInTrailers } from "../harness/grpc.ts";
-import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Close, h2Connect } from "../harness/h2.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { type SessionDeployment, sessionCallers, startSessionDeployment } from "../harness/sessions.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
-
-const whoAmIPath = "/platform.sdk.v1.DiscoveryService/WhoAmI";
-
-/** Reason of the refusal of a call with these headers, the same on both protocols; undefined where it is let in. */
-async function reasonFor(url: string, headers: Record<string, string | string[]>): Promise<string | undefined> {
-  const lines = Object.entries(headers).flatMap(([name, values]) =>
-    [values].flat().map((value) => `${name}: ${value}`),
-  );
-  const answer = await h1Exchange(url, h1Request("GET /v1/sdk/whoami", lines));
-  const session = await h2Connect(url);
-  const { trailers } = await h2Call(session, {
-    path: whoAmIPath,
-    headers: { "content-type": "application/grpc", ...headers },
-    body: frame(Buffer.alloc(0)),
-  });
-  await h2Close(session);
-  const { error } = JSON.parse(answer?.text ?? "");
-  expect(refusalInTrailers(trailers)?.reason).toBe(error?.reason);
-  return error?.reason;
-}
 
 describe("a forged token", () => {
   const key = newTestKey("ES256", "key-1");
@@ -38,19 +18,22 @@ describe("a forged token", () => {
   /** Publishes the forger's key, for a gateway that would fetch what a token tells it to. */
   let lure: StaticIssuer;
   let gateway: Gateway;
+  let session: ClientHttp2Session;
   beforeAll(async () => {
     issuer = await startStaticIssuer([key.publicJwk]);
     lure = await startStaticIssuer([forger.publicJwk]);
     gateway = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
+    session = await h2Connect(gateway.url);
   });
   afterAll(async () => {
+    await h2Close(session);
     await gateway.stop();
     await lure.stop();
     await issuer.stop();
   });
   const forged = (header: Members, claims: Members = {}) =>
     mintToken(forger, claimsOf(issuer.url, Date.now(), claims), header);
-  const bearer = (token: string) => reasonFor(gateway.url, { authorization: `Bearer ${token}` });
+  const bearer = (token: string) => reasonOnBoth(gateway.url, session, [["authorization", `Bearer ${token}`]]);
 
   test("the genuine token is accepted", async () => {
     expect(await bearer(mintToken(key, claimsOf(issuer.url, Date.now())))).toBeUndefined();

@@ -1,13 +1,11 @@
 /** Callers whom a trusted ingress names in headers: what counts, on the JSON routes and over gRPC. */
 import type { ClientHttp2Session } from "node:http2";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { grouped, type Lines, reasonOnBoth } from "../harness/both-wires.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-
-/** Names and values in their order; a name may come twice. */
-type Lines = readonly (readonly [string, string])[];
 
 const good: Lines = [
   ["x-svc-tenant-id", "tenant-a"],
@@ -39,31 +37,7 @@ async function startEdge(env: Record<string, string>): Promise<Edge> {
   };
 }
 
-/** Reason of the refusal, the same on both protocols; undefined where both let the call in. */
-async function reasonFor({ gateway, session }: Edge, lines: Lines): Promise<string | undefined> {
-  const headers = lines.map(([name, value]) => `${name}: ${value}`);
-  const answer = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers));
-  const { trailers } = await h2Call(session, {
-    path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
-    headers: { "content-type": "application/grpc", ...grouped(lines) },
-    body: frame(Buffer.alloc(0)),
-  });
-  const refusal = refusalInTrailers(trailers);
-  const body = JSON.parse(answer?.text ?? "");
-  expect(refusal?.reason).toBe(body.error?.reason);
-  expect(answer?.status).toBe(refusal === undefined ? 200 : refusal.code === "unauthenticated" ? 401 : 403);
-  expect(answer?.headers.get("www-authenticate")).toBe(trailers["www-authenticate"]);
-  return refusal?.reason;
-}
-
-function grouped(lines: Lines): Record<string, string[]> {
-  const headers: Record<string, string[]> = {};
-  for (const [name, value] of lines) {
-    const key = name.toLowerCase();
-    headers[key] = [...(headers[key] ?? []), value];
-  }
-  return headers;
-}
+const reasonFor = ({ gateway, session }: Edge, lines: Lines) => reasonOnBoth(gateway.url, session, lines);
 
 describe("trusted_headers", () => {
   let edge: Edge;

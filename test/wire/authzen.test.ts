@@ -1,13 +1,13 @@
 /** Enforcement points over the wire, in the terms of AuthZEN 1.0: the scenario of its certification, and what is refused. */
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { authzenMetadata } from "../../src/app/further-apis.ts";
 import { gateways, todos } from "../fixtures/authzen-pairs.ts";
 import { authzenPolicies, ordinaryScopes, record, startAuthzen, user } from "../harness/authzen.ts";
 import { wireClients } from "../harness/clients.ts";
-import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { authzenMethods, requestFromRest } from "../harness/methods.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
@@ -40,26 +40,6 @@ function bodyFor(path: string): object {
 const ask = (body: object | string, options: object = {}): Promise<RestAnswer> =>
   rest(`${gateway.url}/access/v1/evaluation`, { token, body, ...options });
 const askMany = (body: object): Promise<RestAnswer> => rest(`${gateway.url}/access/v1/evaluations`, { token, body });
-
-describe("if it is off", () => {
-  let plain: Gateway;
-  beforeAll(async () => {
-    plain = await startGateway();
-  }, 60_000);
-  afterAll(() => plain.stop());
-
-  test.each([...paths, metadata, "/openapi-authzen.json"])("%s is not served", async (path) => {
-    const { status, body } = await rest(plain.url + path, { token: await plain.token(), body: readsAlice });
-    expect([status, body.error.reason]).toEqual([404, "no_route"]);
-  });
-
-  test("no document mentions it", async () => {
-    const { body } = await rest(`${plain.url}/v1/sdk/capabilities`, { token: await plain.token() });
-    expect(JSON.stringify(body)).not.toContain("access/v1");
-    const { body: document } = await rest(`${plain.url}/openapi.json`, {});
-    expect(JSON.stringify(document)).not.toContain("authzen");
-  });
-});
 
 test("metadata names the served endpoints, under the configured address only", async () => {
   expect(authzenMetadata("https://pdp.example.com/")).toEqual({

@@ -10,7 +10,6 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyRange } from "../../clients/typescript/src/receipts.ts";
 import { sampleCalls } from "../../dev/requests.ts";
-import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ItemOutcome, RangeLeafSchema, RangeReceiptSchema } from "../../gen/platform/bulk/v1/common_pb.ts";
 import { PlanProtectionsResponseSchema } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
@@ -310,16 +309,6 @@ describe.each(testStores)("%s", (_name, startStore) => {
         });
         expect([path, status, answer.error?.message]).toEqual([path, 400, message]);
       }
-      const method = methodOn("/v1/sdk/protection-plan");
-      for (const client of clients) {
-        const headers = { authorization: `Bearer ${token}`, ...range };
-        const outcome = await client.call(
-          method,
-          requestFromRest(method, sampleOf("/v1/sdk/protection-plan")),
-          headers,
-        );
-        expect(outcome, client.name).toMatchObject({ refusal: { reason: "invalid_request", message } });
-      }
       const streams = createClient(BulkStreamService, createGrpcTransport({ baseUrl: gateway.url }));
       const headers = { authorization: `Bearer ${token}`, ...range };
       const answers = streams.streamEvents((async function* () {})(), { headers })[Symbol.asyncIterator]();
@@ -417,42 +406,5 @@ describe("scopes and quotas", () => {
     expect(first.value.items[0].result.outcome).toBe(ItemOutcome.ANSWERED);
     acknowledged.resolve();
     await expect(answers.next()).rejects.toMatchObject({ code: Code.ResourceExhausted });
-  });
-});
-
-describe("the bulk setting", () => {
-  const paths = ["/v1/bulk/protection-plans", "/openapi-bulk.json", "/openapi-bulk.yaml"];
-  const rpc = "/platform.bulk.v1.BulkDecisionService/PlanProtections";
-  const services = async (gateway: Gateway) => {
-    const client = createClient(ServerReflection, createGrpcTransport({ baseUrl: gateway.url }));
-    const query = { messageRequest: { case: "listServices", value: "" } } as const;
-    const answers = client.serverReflectionInfo(
-      (async function* () {
-        yield query;
-      })(),
-    );
-    for await (const { messageResponse } of answers)
-      if (messageResponse.case === "listServicesResponse") return messageResponse.value.service.map(({ name }) => name);
-    return [];
-  };
-
-  test("off, the default, serves no bulk route", async () => {
-    const gateway = await startGateway();
-    try {
-      const token = await gateway.token();
-      for (const path of paths) {
-        const body = path.startsWith("/v1") ? { items: [{}] } : undefined;
-        const answer = await rest(gateway.url + path, { token, ...(body !== undefined && { body }) });
-        expect([answer.status, answer.body.error.reason]).toEqual([404, "no_route"]);
-      }
-      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-      const connect = await fetch(gateway.url + rpc, { method: "POST", headers, body: '{"items":[{}]}' });
-      expect([connect.status, await connect.json()]).toMatchObject([404, { code: "unimplemented" }]);
-      expect((await services(gateway)).filter((name) => name.includes("bulk"))).toEqual([]);
-      for (const path of ["/v1/sdk/capabilities", "/openapi.json"])
-        expect(JSON.stringify((await rest(gateway.url + path, { token })).body)).not.toContain("bulk");
-    } finally {
-      await gateway.stop();
-    }
   });
 });

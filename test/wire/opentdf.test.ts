@@ -12,7 +12,7 @@ import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { folderForFile } from "../harness/folder.ts";
-import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { boundTo } from "../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
@@ -22,7 +22,6 @@ const upstream = createFileRegistry(
   fromBinary(FileDescriptorSetSchema, readFileSync(join(import.meta.dirname, "../fixtures/opentdf/upstream.binpb"))),
 );
 const authorization = upstream.getService("authorization.v2.AuthorizationService") as DescService;
-const wellKnown = upstream.getService("wellknownconfiguration.WellKnownService") as DescService;
 
 const policies = {
   "manifest.yaml": `platform: platform
@@ -457,27 +456,3 @@ test("logs no tokens or attributes", async () => {
   const log = gateway.logged.join("\n");
   for (const text of [token, caller, secret, "x".repeat(300)]) expect(log).not.toContain(text);
 });
-
-test("serves nothing if switched off", async () => {
-  const plain = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
-  try {
-    bearer = kas();
-    const transport = createConnectTransport({
-      ...base(),
-      baseUrl: plain.url,
-      httpVersion: "1.1",
-      useBinaryFormat: true,
-    });
-    const asked = { ...question(), resource: resource([attribute("label", "plain")]) };
-    for (const [desc, method] of [
-      [authorization, "getDecision"],
-      [authorization, "getDecisionMultiResource"],
-      [wellKnown, "getWellKnownConfiguration"],
-    ] as const) {
-      const refusal = await refusalOf((createClient(desc, transport) as Any)[method](asked));
-      expect([refusal.code, refusal.reason]).toEqual([Code.Unimplemented, "no_route"]);
-    }
-  } finally {
-    await plain.stop();
-  }
-}, 60_000);

@@ -1,7 +1,7 @@
 /** The contract of `RecordsAdministration`, for any store. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { newRecordId, parseRecordId, type RecordId, recordIdTimeMs, type TenantId } from "../../src/base/ids.ts";
-import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { ErasureStatement, Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import {
   type ErasedRecord,
@@ -342,30 +342,6 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
         message: /of kind erasure cannot be opened/,
       });
       expect(await ledger.find(alice, a.recordId)).toMatchObject({ record_id: a.recordId });
-    });
-
-    test("appends under load lose nothing beside erasures", async () => {
-      const first: Appended[] = await Promise.all(Array.from({ length: 40 }, () => append(alice)));
-      let erasing = true;
-      const acknowledged: Appended[] = [];
-      const load = Array.from({ length: 8 }, async () => {
-        while (erasing) acknowledged.push(await append(alice), await append(bob));
-      });
-      const results: ErasureResult[] = [];
-      for (const { recordId } of first) {
-        results.push(await erase(alice, recordId));
-        await append(alice); // at least one between two erasures
-      }
-      erasing = false;
-      await Promise.all(load);
-      expect(new Set(results.flatMap(erasedOf).map(({ erasureLeafIndex }) => erasureLeafIndex)).size).toBe(40);
-      expect(results).not.toContainEqual(expect.objectContaining({ overwritten: false }));
-      for (const { recordId } of first) expect(await ledger.find(alice, recordId)).toBe("erased");
-      for (const { recordId, log } of acknowledged)
-        expect(await ledger.find(log === first[0]?.log ? alice : bob, recordId)).toMatchObject({ record_id: recordId });
-      const { leaves, ...found } = await fixture.audit(alice);
-      expect(found).toEqual({ erased: 40, problem: undefined });
-      await expectGapless(fixture, "alice", leaves);
     });
 
     test("two concurrent erasures of the same record write one leaf", async () => {

@@ -272,36 +272,6 @@ describe("PostgreSQL alone", () => {
     return segments();
   }
 
-  test("many erasures that a backup undid are applied again, and other segments are unchanged", async () => {
-    const erased = await eraseAfterBackup();
-    const [withOpening, withTerms, withBoth] = [1, 4, 9].map((at) => Number(erased[at]?.first_leaf));
-    await query(
-      `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
-       (SELECT record_id FROM erasures WHERE leaf_index IN
-         (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}
-          UNION SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withBoth}));
-     UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
-      WHERE backup.first_leaf = search_segments.first_leaf AND backup.generation = search_segments.generation
-        AND backup.first_leaf IN (${withTerms}, ${withBoth})`,
-    );
-    const versions = () => query("SELECT first_leaf, xmin::text AS version FROM search_segments");
-    const before = new Map((await versions()).map(({ first_leaf, version }) => [Number(first_leaf), version]));
-    const administration = await fixture.administration(machine);
-    expect(
-      (await administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).reapplied,
-    ).toHaveLength(2);
-    await administration.close();
-    expect(await segments()).toEqual(erased);
-    const written = (await versions()).filter(({ first_leaf, version }) => before.get(Number(first_leaf)) !== version);
-    expect(written.map(({ first_leaf }) => Number(first_leaf)).sort((one, other) => one - other)).toEqual([
-      withTerms,
-      withBoth,
-    ]);
-    // The last is beyond what one transaction takes.
-    expect(new Set(written.map(({ version }) => version)).size).toBe(2);
-    expect(await problems()).toEqual([]);
-  });
-
   test("terms of erased records that an interrupted removal left are removed by the next one", async () => {
     const erased = await eraseAfterBackup();
     const [withOpening, withTerms] = [1, 9].map((at) => Number(erased[at]?.first_leaf));

@@ -450,14 +450,6 @@ describe("a copy back", () => {
     const positions = back.query("SELECT DISTINCT key_position FROM log_heads").map(({ key_position }) => key_position);
     expect(positions).toEqual([2]);
   });
-
-  test("to a store that a service has started on is refused", async () => {
-    await fillLittle();
-    await copy();
-    await (await back.open(machine)).close();
-    await expect(copyBack()).rejects.toThrow(/is not empty: it has signing_keys/);
-    await (await openTarget()).ledger.close();
-  });
 });
 
 describe("the command", () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { checkTimeoutMs, type ReadinessCheck } from "../../../src/ops/readiness.ts";
 import { h1Exchange, h1Request } from "../../harness/h1.ts";
-import { handTimers } from "../policy/timers.ts";
+import { manualTime } from "../auth/world.ts";
 import { startOps } from "./start.ts";
 
 const holds: ReadinessCheck = { name: "policy", check: async () => {} };
@@ -55,7 +55,7 @@ describe("readiness", () => {
   });
 
   test("does not wait for a check that hangs, and aborts it", async () => {
-    const timers = handTimers();
+    const timers = manualTime();
     const started = Promise.withResolvers<AbortSignal>();
     const hangs: ReadinessCheck = {
       name: "store",
@@ -68,12 +68,12 @@ describe("readiness", () => {
     const answer = request("/readyz");
     const signal = await started.promise;
     expect(checkTimeoutMs).toBeLessThan(2_000);
-    timers.fire(checkTimeoutMs);
+    timers.advance(checkTimeoutMs);
     const response = await answer;
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ checks: [{ reason: "no answer within 1500 ms" }, { status: "ok" }] });
     expect(signal.aborted).toBe(true);
-    expect(timers.waiting.size).toBe(0);
+    expect(timers.pending()).toBe(0);
   });
 });
 

@@ -8,8 +8,8 @@ import { checkBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { manualTime } from "../auth/world.ts";
 import { ask, bundleOf, folderOf, openFiles } from "./harness.ts";
-import { handTimers } from "./timers.ts";
 
 // An evaluator that is wrong: it takes every two texts for equal.
 vi.mock("../../../src/policy/evaluate/values.ts", async (original) => {
@@ -63,7 +63,7 @@ test("a service that loads such a set reports and counts it, and decides as Ceda
     destination: { write: (line) => lines.push(line) },
   });
   const metrics = createMetrics({ process: false });
-  const policy = await openLivePolicy({ ...read.config, ...fixedLimits }, { timers: handTimers(), logger, metrics });
+  const policy = await openLivePolicy({ ...read.config, ...fixedLimits }, { timers: manualTime(), logger, metrics });
   expect(policy.decide(query).allow).toBe(true);
   const errors = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === "policy_disagreement");
   expect(errors).toEqual([expect.objectContaining({ set: "default", disagreement: difference })]);

@@ -7,8 +7,8 @@ import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
 import { publishedSchema } from "../../../src/policy/model/schema.ts";
+import { type ManualTime, manualTime } from "../auth/world.ts";
 import { ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
-import { handTimers } from "./timers.ts";
 
 const closed: Files = { ...openFiles, "default/all.cedar": permitAll.replace("permit", "forbid") };
 const bad: Files = { ...openFiles, "default/all.cedar": "permit (principal" };
@@ -19,14 +19,14 @@ let policy: PolicyInForce;
 let events: ReloadEvent[];
 let kept: string[];
 let faults: { keep?: Error; check?: Error };
-let timers: ReturnType<typeof handTimers>;
+let timers: ManualTime;
 
 beforeEach(async () => {
   files = openFiles;
   events = [];
   kept = [];
   faults = {};
-  timers = handTimers();
+  timers = manualTime();
   const read = () => readPolicyDirectory("/policies", memoryFileSystem(files));
   first = await engineOf(files, {}, { evaluator: "cedar" });
   policy = new PolicyInForce(first, {
@@ -49,15 +49,15 @@ beforeEach(async () => {
     },
   });
   policy.directory.start();
-  await timers.armed();
+  await expect.poll(() => timers.pending()).toBe(1);
 });
 
 afterEach(() => policy.directory.stop());
 
 /** Lets the time to the next look pass, and waits until that look is over. */
 async function look(): Promise<void> {
-  timers.fire(1_000);
-  await timers.armed();
+  timers.advance(1_000);
+  await expect.poll(() => timers.pending()).toBe(1);
 }
 
 const allows = () => policy.decide(ask("protect")).allow;
@@ -133,7 +133,7 @@ test.each(["keep", "check"] as const)("if it cannot %s, nothing changes, and it 
 test("nothing is loaded after the end", async () => {
   await policy.directory.stop();
   files = closed;
-  expect(timers.waiting.size).toBe(0);
+  expect(timers.pending()).toBe(0);
   await policy.directory.reload();
   expect(allows()).toBe(true);
 });

@@ -5,8 +5,7 @@ import type { TenantId } from "../../../src/base/ids.ts";
 import { parseRecordId } from "../../../src/base/ids.ts";
 import { type BulkLedger, handleAll } from "../../../src/domain/bulk.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import { GroupingLedger } from "./grouping-ledger.ts";
-import { identity, must } from "./world.ts";
+import { FakeLedger, identity, must } from "./world.ts";
 
 const cited = must(parseRecordId("01890a5d-ac96-774b-bcce-b302099a8057"));
 const recordOf = (index: number) =>
@@ -29,7 +28,7 @@ function callOn(ledger: BulkLedger) {
   });
 }
 
-class FailingLedger extends GroupingLedger {
+class FailingLedger extends FakeLedger {
   readonly refusal: ServiceError;
   constructor(refusal: ServiceError) {
     super(() => 0);

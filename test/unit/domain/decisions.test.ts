@@ -81,28 +81,3 @@ test("values that bootstrap does not list are refused, member by member, and not
   expect((await keyAccess.plan(call, key)).decision.allow).toBe(true);
   expect([ledger.appends, engine.queries.length]).toEqual([1, 1]);
 });
-
-test("nothing is answered before the record is durable, or if it cannot be stored", async () => {
-  const { protection, keyAccess, ledger } = createWorld();
-  const answers = [
-    () => protection.plan(identity(), plan),
-    () => protection.resolve(identity(), plan),
-    () => keyAccess.plan(identity(), key),
-  ];
-  for (const answer of answers) {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    ledger.gate = promise;
-    let isAnswered = false;
-    const answering = answer().finally(() => {
-      isAnswered = true;
-    });
-    // Everything but the append is done when the event loop has turned.
-    await new Promise((done) => setImmediate(done));
-    expect(isAnswered).toBe(false);
-    resolve();
-    expect((await answering).decision.allow).toBe(true);
-
-    ledger.gate = Promise.reject(new Error("store is down"));
-    await expect(answer()).rejects.toThrow("store is down");
-  }
-});

@@ -66,8 +66,6 @@ export const guidance: Guidance = {
 export class FakeLedger implements Ledger {
   readonly records: NewRecord[] = [];
   readonly stored = new Map<string, StoredRecord | "erased">();
-  /** Awaited before an append is durable. */
-  gate: Promise<void> = Promise.resolve();
   appends = 0;
   finds = 0;
   nowMs: () => number;
@@ -78,7 +76,6 @@ export class FakeLedger implements Ledger {
 
   async append(record: NewRecord) {
     this.appends++;
-    await this.gate;
     this.records.push(record);
     const recordedAt = new Date(this.nowMs()).toISOString();
     this.stored.set(`${record.tenantId} ${record.recordId}`, stored(record, recordedAt));
@@ -92,7 +89,19 @@ export class FakeLedger implements Ledger {
   }
 
   group(): RecordGroup {
-    throw new Error("no group is asked for here");
+    const added: (readonly [NewRecord, PromiseWithResolvers<Awaited<ReturnType<FakeLedger["append"]>>>])[] = [];
+    return {
+      enter: () => undefined,
+      leave: () => {},
+      add(_place, record) {
+        const result = Promise.withResolvers<Awaited<ReturnType<FakeLedger["append"]>>>();
+        added.push([record, result]);
+        return result.promise;
+      },
+      commit: async () => {
+        for (const [record, { resolve }] of added) resolve(await this.append(record));
+      },
+    };
   }
 
   async find(tenantId: TenantId, recordId: RecordId) {

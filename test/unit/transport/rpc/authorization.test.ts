@@ -7,19 +7,17 @@ import { overloaded, storeUnavailable } from "../../../../src/base/errors.ts";
 import { createEvaluations, delegationScope } from "../../../../src/domain/evaluation.ts";
 import { type Call, kCall } from "../../../../src/transport/calls/call.ts";
 import { createAuthorizationService } from "../../../../src/transport/rpc/authorization.ts";
-import { GroupingLedger } from "../../domain/grouping-ledger.ts";
 import { createWorld, identity } from "../../domain/world.ts";
 
 type Methods = typeof AuthorizationService.method;
 
 function setUp() {
-  const { dependencies, engine, time } = createWorld();
-  const ledger = new GroupingLedger(() => time.nowMs);
+  const { dependencies, engine, ledger } = createWorld();
   /** Decisions that were made when the call got another turn. */
   const turns: number[] = [];
   const taken: number[] = [];
   const settled: (readonly [number, number | undefined])[] = [];
-  const service = createAuthorizationService(createEvaluations({ ...dependencies, ledger }), {
+  const service = createAuthorizationService(createEvaluations(dependencies), {
     maxQuestionBytes: 2 ** 20,
     takeItems: async (_, count) => {
       taken.push(count);

@@ -29,25 +29,3 @@ const entry = {
 test("settings of a single issuer apply to its tokens", async () => {
   expect(await openIssuers(configOf(settings), noFiles, () => {})).toEqual([entry]);
 });
-
-test("SVC_REQUIRE_AT_JWT is the default of the issuers file, which may override it", async () => {
-  const text = `
-    issuers:
-      https://a.example: { tenants: { fixed: a } }
-      https://b.example: { tenants: { fixed: b }, require_at_jwt: false }
-  `;
-  const files: FileSource = {
-    follow: async (_what, { parse }) => ({ current: parse([text], undefined) }) as never,
-  };
-  const config = { ...configOf({ SVC_REQUIRE_AT_JWT: "on" }), oidcIssuer: undefined, oidcIssuers: "/issuers.yaml" };
-  const opened = await openIssuers(config, files, () => {});
-  expect(opened.map(({ issuer, requireAtJwt }) => [issuer, requireAtJwt])).toEqual([
-    ["https://a.example", true],
-    ["https://b.example", false],
-  ]);
-});
-
-test("no issuer's tokens are accepted if identities come in headers", async () => {
-  const config = { ...configOf(settings), authMode: "trusted_headers" as const };
-  expect(await openIssuers(config, noFiles, () => {})).toEqual([]);
-});

@@ -92,14 +92,6 @@ describe("a claim", () => {
     expect(read(payload(json))).toEqual(value === undefined ? {} : { it: value });
   });
 
-  test("named constructor or toString is absent if the token lacks it", () => {
-    const type = "text";
-    const read = claimedAttributes(
-      declared({ constructor: { type: type as never, claim: ["toString"], required: false } }),
-    );
-    expect(Object.keys(read(payload("{}")) ?? {})).toEqual([]);
-  });
-
   test("is not read if nothing is declared", () => {
     expect(claimedAttributes(declared({}))(payload('{"it":1}'))).toBeUndefined();
   });

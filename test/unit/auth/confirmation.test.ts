@@ -9,7 +9,6 @@ import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { createFairSemaphore } from "../../../src/base/fair-queue.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
-import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import type { ForwardedCertificateFormat } from "../../../src/base/vocabulary.ts";
 import { inboundOf, mtlsRule, patient, refusalOf } from "./world.ts";
 
@@ -64,10 +63,6 @@ describe("a trusted proxy's header", () => {
     expect(await confirm(cnf, forwarded(value), mtls(format))).toEqual([]);
   });
 
-  test.each([proxy, `::ffff:${proxy}`, "fd00::1"])("is accepted from %s", async (address) => {
-    expect(await confirm(cnf, forwarded(thumbprint, address))).toEqual([]);
-  });
-
   test.each<[ForwardedCertificateFormat, string, string | readonly string[]]>([
     ["thumbprint", "twice", [thumbprint, thumbprint]],
     ["thumbprint", "once and empty", [thumbprint, ""]],
@@ -107,29 +102,6 @@ describe("a trusted proxy's header", () => {
     expect(await failureOf(cnf, { ...inboundOf({}, { remoteAddress: proxy }), ...session() })).toContain(
       "no valid client",
     );
-  });
-});
-
-describe("if the ingress's certificate is pinned", () => {
-  const pinned = (...certificates: Uint8Array[]): MutualTlsRule => {
-    const { networks: trusted } = mtls().ingress;
-    return { ...mtls(), ingress: { networks: trusted, certificates: certificates.map(thumbprintOf) } };
-  };
-  const over = (bytes: Uint8Array | undefined, remoteAddress = proxy) => ({
-    ...forwarded(thumbprint, remoteAddress),
-    clientCertificate: () => bytes,
-  });
-
-  test("its header counts over a connection with that certificate", async () => {
-    expect(await confirm(cnf, over(otherDer), pinned(otherDer))).toEqual([]);
-    expect(await confirm(cnf, over(otherDer), pinned(Buffer.from("retired"), otherDer))).toEqual([]);
-  });
-
-  test.each<[string, Uint8Array | undefined]>([
-    ["another certificate", Buffer.from("another")],
-    ["none", undefined],
-  ])("its header is ignored over a connection with %s from its address", async (_name, bytes) => {
-    expect(await failureOf(cnf, over(bytes), pinned(otherDer))).toMatch(/another client|no valid client/);
   });
 });
 

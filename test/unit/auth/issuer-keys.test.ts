@@ -251,13 +251,6 @@ describe("rotation", () => {
     expect(world.status()).toEqual({ issuerReady: false, detail: "the issuer publishes no signature keys" });
     expect(await reasonOf(call(first))).toBe("issuer_unavailable");
   });
-
-  test("keys for encryption, symmetric keys and unknown types are left out", async () => {
-    const secret = { kty: "oct", k: "c2VjcmV0", kid: "first", alg: "HS256" };
-    issuer.keys = [secret, { ...second.publicJwk, use: "enc" }, { kty: "XYZ" }, first.publicJwk];
-    await ready();
-    expect(await call()).toBeDefined();
-  });
 });
 
 describe("an issuer that stops answering", () => {
@@ -336,26 +329,10 @@ describe("a bad answer of an issuer", () => {
   });
 });
 
-test.each([
-  "http://issuer.example",
-  "http://10.0.0.1",
-  "ftp://127.0.0.1",
-  "issuer.example",
-  "",
-  "https://issuer.example/?x=1",
-  "https://issuer.example/#x",
-  "https://user:secret@issuer.example",
-])("%j is no issuer", (url) => {
-  expect(() => authenticatorOf(url, time)).toThrow(/issuer/);
-});
-
-test.each(["https://issuer.example/realms/a", "http://localhost:1", "http://[::1]:1", "http://127.0.0.2:1"])(
-  "%j is an issuer",
+test.each(["http://10.0.0.1", "issuer.example", "https://issuer.example/?x=1", "https://a:b@issuer.example"])(
+  "%j is no issuer",
   (url) => {
-    expect(authenticatorOf(url, time).status()).toEqual({
-      issuerReady: false,
-      detail: "the issuer's keys have not been fetched yet",
-    });
+    expect(() => authenticatorOf(url, time)).toThrow(/issuer/);
   },
 );
 

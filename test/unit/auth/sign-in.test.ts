@@ -110,41 +110,34 @@ const symmetric: MakeToken = (claims) =>
 const another: MakeToken = async (claims) =>
   new SignJWT(claims).setProtectedHeader({ alg: "ES256", kid: "k" }).sign((await generateKeyPair("ES256")).privateKey);
 
-test.each([
-  ["of another nonce", { nonce: "other" }],
-  ["without a nonce", { nonce: undefined as unknown as string }],
-  ["for another client", { aud: "other" }],
-  ["for several clients", { aud: ["console", "other"] }],
-  ["that another client asked for", { azp: "other" }],
-  ["of another issuer", { iss: "https://other.example" }],
-  ["that expired", { exp: 1_000 }],
-  ["without a subject", { sub: undefined as unknown as string }],
-  ["with a subject that is no text", { sub: {} as unknown as string }],
-  ["with an empty subject", { sub: "" }],
-  ["with a subject of several lines", { sub: "olga\nadmin" }],
-])("an ID token %s is refused", async (_, claims) => {
-  expect(await (await start({ claims })).finish()).toBe("refused");
+test.each<[string, Parameters<typeof start>[0]]>([
+  ["of another nonce", { claims: { nonce: "other" } }],
+  ["without a nonce", { claims: { nonce: undefined } }],
+  ["for another client", { claims: { aud: "other" } }],
+  ["for several clients", { claims: { aud: ["console", "other"] } }],
+  ["that another client asked for", { claims: { azp: "other" } }],
+  ["of another issuer", { claims: { iss: "https://other.example" } }],
+  ["that expired", { claims: { exp: 1_000 } }],
+  ["without a subject", { claims: { sub: undefined as never } }],
+  ["with a subject that is no text", { claims: { sub: {} as never } }],
+  ["with an empty subject", { claims: { sub: "" } }],
+  ["with a subject of several lines", { claims: { sub: "olga\nadmin" } }],
+  ["without a signature", { makeToken: none }],
+  ["signed by the client's secret", { makeToken: symmetric }],
+  ["signed by another key", { makeToken: another }],
+])("an ID token %s is refused", async (_, difference) => {
+  expect(await (await start(difference)).finish()).toBe("refused");
 });
 
-test.each([
-  ["without a signature", none],
-  ["signed by the client's secret", symmetric],
-  ["signed by another key", another],
-])("an ID token %s is refused", async (_, makeToken) => {
-  expect(await (await start({ makeToken })).finish()).toBe("refused");
-});
-
-test.each([
+test.each<[string, Readonly<Record<string, string>>, (readonly string[])?]>([
   ["another state", { state: "other" }],
   ["the name of another issuer", { iss: "https://other.example" }],
-])("an answer with %s is refused before the code is used", async (_, change) => {
+  ["a repeated state", {}, ["state"]],
+  ["a repeated code", {}, ["code"]],
+  ["a repeated name of the issuer", {}, ["iss", "iss"]],
+])("an answer with %s is refused before the code is used", async (_, change, added = []) => {
   const { asked, finish } = await start();
-  expect([await finish(change), asked]).toEqual(["refused", []]);
-});
-
-test.each([[["state"]], [["code"]], [["iss", "iss"]]])("an answer that repeats %j is refused", async (added) => {
-  const { asked, finish } = await start();
-  expect([await finish({}, added), asked]).toEqual(["refused", []]);
+  expect([await finish(change, added), asked]).toEqual(["refused", []]);
 });
 
 test("an answer without the issuer's name is refused if the issuer announces it", async () => {

@@ -22,15 +22,8 @@ function policies(file: string, change: (text: string) => string): string {
 }
 
 describe("the command line", () => {
-  test.each([
-    [["--help"], "serve"],
-    [["serve", "--help"], "--json"],
-    [["policy", "--help"], "test"],
-    [["policy", "test", "--help"], "--junit"],
-  ])("%j prints help, and exits with 0", async (commandLine, word) => {
-    const { out, code } = await run(...commandLine);
-    expect(out).toContain(word);
-    expect(code).toBe(0);
+  test("prints help, and exits with 0", async () => {
+    expect(await run("policy", "test", "--help")).toMatchObject({ code: 0, out: expect.stringContaining("--junit") });
   });
 
   test("prints the version of the package", async () => {
@@ -121,36 +114,6 @@ describe("migrate", () => {
     expect(err).toMatch(/^SVC_STORE: --distributed needs a database/);
     expect(existsSync(path)).toBe(false);
   });
-
-  test("refuses a file that is no store, and leaves it unchanged", async () => {
-    const path = join(directory, "text");
-    writeFileSync(path, "not a database, but long enough to be looked at as if it were one ".repeat(20));
-    const before = readFileSync(path);
-    vi.stubEnv("SVC_STORE", `sqlite:${path}`);
-    const { err, code } = await run("migrate");
-    expect(code).toBe(1);
-    expect(err).toMatch(/^SVC_STORE: /);
-    expect(readFileSync(path)).toEqual(before);
-  });
-});
-
-describe("policy check", () => {
-  test("accepts the sample set, named as an argument or by a setting", async () => {
-    const byArgument = await runJson("policy", "check", samplePolicies);
-    expect(byArgument).toMatchObject({
-      ok: true,
-      policy_revision: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
-      code: 0,
-    });
-    vi.stubEnv("SVC_POLICY_DIR", samplePolicies);
-    expect(await runJson("policy", "check")).toEqual(byArgument);
-  });
-
-  test("refuses a directory that is missing or not named", async () => {
-    const missing = await runJson("policy", "check", join(directory, "none"));
-    expect(missing).toMatchObject({ ok: false, problems: [expect.stringContaining("ENOENT")], code: 1 });
-    expect(await run("policy", "check")).toMatchObject({ err: "SVC_POLICY_DIR: is required\n", code: 1 });
-  });
 });
 
 describe("policy init", () => {
@@ -234,14 +197,9 @@ describe("policy test", () => {
   });
 
   test("an untested policy fails with --strict only", async () => {
-    const untested =
-      '\n@id("untested")\nforbid(principal, action, resource) when { context.claimed.purpose == "never" };\n';
-    const copy = policies(
-      "platform/operations.cedar",
-      (text) =>
-        text +
-        untested.replace("context.claimed.purpose ==", "context.claimed has purpose && context.claimed.purpose =="),
-    );
+    const never = 'context.claimed has purpose && context.claimed.purpose == "never"';
+    const untested = `\n@id("untested")\nforbid(principal, action, resource) when { ${never} };\n`;
+    const copy = policies("platform/operations.cedar", (text) => text + untested);
     const lenient = await run("policy", "test", copy);
     expect(lenient).toMatchObject({ code: 0, out: expect.stringContaining("policy untested") });
     await refused(run("policy", "test", copy, "--strict"), "untested decides no test");

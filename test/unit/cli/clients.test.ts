@@ -1,7 +1,6 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test, vi } from "vitest";
-import type { AttributeType } from "../../../src/base/caller.ts";
 import { isSecret } from "../../../src/credentials/client-secret.ts";
 import { parseClientFile } from "../../../src/credentials/session-clients.ts";
 import { directory, eachInDirectory, erasing, refused, run as runCommand } from "./surroundings.ts";
@@ -77,16 +76,6 @@ test("a client whose token would be longer than the service takes is refused, an
   );
   expect([code, err]).toEqual([1, expect.stringContaining("clients[1] is too long for a token")]);
   expect(readFileSync(path, "utf8")).toBe(before);
-});
-
-test("a file with attributes of another type than declared is refused; undeclared ones may have any", async () => {
-  await run("add", ...who("payroll"), "--scopes", "a", "--attributes", '{"clearance":"3","constructor":"x"}');
-  const text = readFileSync(path, "utf8");
-  const declared = (type: AttributeType) => ({ clearance: { type, claim: ["clearance"], required: false } });
-  expect(() => parseClientFile(text, declared("whole_number"))).toThrow(
-    "clients[0].attributes.clearance must be a whole number",
-  );
-  expect(parseClientFile(text, declared("text"))[0]?.attributes).toMatchObject({ clearance: "3", constructor: "x" });
 });
 
 test("a client that the service refuses can be removed, so that it takes the others", async () => {

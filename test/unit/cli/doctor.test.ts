@@ -11,7 +11,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { newTestKey } from "../../harness/tokens.ts";
-import { directory, eachWithStore, fileOf, policiesOf, removeDatabase, run, served } from "./surroundings.ts";
+import { directory, eachWithStore, erasing, fileOf, policiesOf, removeDatabase, run, served } from "./surroundings.ts";
 
 const policies = join(import.meta.dirname, "../../../policies");
 const servers: Server[] = [];
@@ -100,7 +100,9 @@ test("a time that an operator accepted is no failure", async () => {
   await serve(Date.now() + 1_800_000);
   const found = (await doctor()).wrong;
   expect(found).toMatchObject([{ check: "clock", remedy: expect.stringContaining("`ledger clock accept`") }]);
-  await run("ledger", "clock", "accept", "--reason", "the clock was wrong", "--operator", "olga", "--yes");
+  const accepted = await run("ledger", "clock", "accept", ...erasing, "--json");
+  const log = { tenant_id: "alice", origin: expect.any(String), accepted_time: expect.any(String) };
+  expect(JSON.parse(accepted.out)).toEqual({ ok: true, logs: [log] });
   expect((await doctor()).wrong).toEqual([]);
   await serve();
 });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import type { Receipt } from "../../../src/ledger/ports/ledger.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
-import { givenOf, manualClock, storeIn } from "../../contract/ledger-records.ts";
+import { givenOf, storeIn } from "../../contract/ledger-records.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
 import {
   directory,
@@ -138,19 +138,4 @@ describe("retired keys", () => {
     expect(await verify(before, `${unbounded}@1`)).toMatchObject({ code: 1 });
     await refused(verify(before, `${unbounded}@x`), "--key");
   });
-});
-
-test("a service starts again on logs whose time an operator accepts, and they verify", async () => {
-  await served(["carol"]);
-  const ahead = manualClock(Date.now() + 1_800_000);
-  await served(["alice", "bob"], ahead);
-  await expect(served([])).rejects.toThrow("see `ledger clock accept`");
-  expect((await run("ledger", "verify")).err).toContain("ahead of the clock");
-  const { code, out } = await run("ledger", "clock", "accept", ...erasing, "--json");
-  const accepted_time = new Date(ahead.nowMs).toISOString();
-  const logs = ["alice", "bob"].map((tenant_id) => ({ tenant_id, origin: expect.any(String), accepted_time }));
-  expect([code, JSON.parse(out)]).toEqual([0, { ok: true, logs }]);
-  await served(["alice", "bob", "carol"]);
-  expect(await run("ledger", "verify")).toMatchObject({ code: 0, err: "" });
-  await served([]);
 });

@@ -193,14 +193,6 @@ describe("ledger receipt", () => {
     return run("ledger", "receipt", "verify", file, ...keys.flatMap((key: string) => ["--key", key]), "--json");
   }
 
-  test("the receipt of a record verifies, in the newest tree of its log", async () => {
-    const [first] = await served(["alice", "alice", "bob"]);
-    const receipt = await receiptOf(first?.recordId ?? "", "--tenant", "alice");
-    expect(receipt).toMatchObject({ record_id: first?.recordId, leaf_index: first?.leafIndex, tree_size: 3 });
-    expect(receipt).not.toHaveProperty("cose");
-    expect(await verifyReceipt(receipt)).toMatchObject({ code: 0, out: expect.stringContaining('"proves": "record"') });
-  });
-
   test("--cose adds a COSE receipt that verifies too, and that of another record is refused", async () => {
     const [first, second] = await served(["alice", "alice"]);
     const receipt = await receiptOf(first?.recordId ?? "", "--cose");

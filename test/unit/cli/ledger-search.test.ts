@@ -147,36 +147,6 @@ test("search logs itself on standard error, without the values", async () => {
   expect(logged.join()).not.toContain("secret-label");
 });
 
-test.each([
-  ["--request", "request-7"],
-  ["--resource", "person-7"],
-  ["--attribute", "ward=b"],
-  ["--label", "health"],
-  ["--on-behalf-of", "user/alice"],
-  ["--decided-by", "platform/a"],
-  ["--alert", "break-glass"],
-  ["--operation", "rewrap"],
-  ["--outcome", "deny"],
-])("search %s %s finds the records that match, and no others", async (option, value) => {
-  const [, one] = await serve(
-    "alice",
-    {},
-    {
-      requestId: "request-7" as NewRecord["requestId"],
-      request: {
-        operation: "rewrap",
-        resource: { kind: "person", id: "person-7" },
-        attributes: { ward: "b" },
-        labels: ["health"],
-        on_behalf_of: { type: "user", id: "alice" },
-      },
-      outcome: { allow: false, reasons: ["platform/a"], alerts: ["break-glass"] },
-    },
-  );
-  const { out } = await run("search", "--tenant", "alice", option, value, "--json");
-  expect(JSON.parse(out).found).toMatchObject([{ record_id: one?.recordId }]);
-});
-
 test("a store with one tenant needs no --tenant, and one with several lists them", async () => {
   await serve("alice", {});
   const given = await run("search", "--tenant", "alice");

@@ -12,7 +12,6 @@ import { settle } from "../../contract/settled-search.ts";
 import {
   directory,
   eachWithStore,
-  erasing,
   execute,
   fileOf,
   refused,
@@ -146,21 +145,8 @@ describe("verify of rows beside a log", () => {
   });
 });
 
-describe("verify of keys", () => {
-  test("the genesis record names the log's first key, before and after a rotation", async () => {
-    await serve("alice");
-    const found = await run("ledger", "search", "--tenant", "alice", "--records", "--json");
-    const [key] = readKeyFile(storeIn(directory).keyPath) ?? [];
-    const { outcome } = JSON.parse(found.out).found[0].record;
-    expect(outcome).toEqual({ public_key: Buffer.from(key?.publicKey ?? []).toString("base64") });
-    await run("keys", "rotate", ...erasing);
-    await serve("alice", "bob");
-    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
-  });
-
-  test("a store with another key than its genesis record's is reported", async () => {
-    await serve("alice");
-    execute(`UPDATE signing_keys SET public_key = x'${"07".repeat(32)}'`);
-    await refused(run("ledger", "verify"), "the genesis record names a key that never signed for this store");
-  });
+test("a store with another key than its genesis record's is reported", async () => {
+  await serve("alice");
+  execute(`UPDATE signing_keys SET public_key = x'${"07".repeat(32)}'`);
+  await refused(run("ledger", "verify"), "the genesis record names a key that never signed for this store");
 });

@@ -78,12 +78,6 @@ test.each<[string, CitationResult, Decision?, Partial<Citing>?]>([
   ],
   ["deny of a permit", "mismatch", {}, { operation: "deny" }],
   ["deny of a denial", "matched", { allow: false }, { operation: "deny" }],
-  [
-    "deny of a denied unwrap",
-    "matched",
-    { allow: false, route: "key-access-plan", operation: "unwrap" },
-    { operation: "deny" },
-  ],
   ["deny of an old denial", "expired", { allow: false, ageMs: 2 * day }, { operation: "deny" }],
 ])("%s: %s", async (_, result, decision = {}, citing = undefined) => {
   const { dependencies, ledger, time } = createWorld({ decisionMaxAgeSeconds: 86_400 });

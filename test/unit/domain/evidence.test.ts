@@ -38,10 +38,7 @@ test.each(["incomplete", "partial", "ok", "completed with errors"])(
 
 test.each([
   ["protect", true, "matched", 0],
-  ["deny", false, "matched", 0],
   ["protect", false, "denied", 1],
-  ["deny", true, "mismatch", 1],
-  ["access", true, "mismatch", 1],
 ] as const)("event %s citing a decision that allowed: %s is %s", async (event_type, allow, result, warnings) => {
   const { record, dependencies, engine, ledger } = setUp();
   engine.answer = { allow };

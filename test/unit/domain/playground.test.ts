@@ -19,10 +19,6 @@ async function trial(timers: Timers, signal = new AbortController().signal) {
   return runTrial({ inForce, draft: { files, questions: "" }, settings: {} }, undefined, nothing, timers, signal);
 }
 
-test("a draft is tried in a thread, and its answer is plain data", async () => {
-  expect(await trial(systemTimers)).toMatchObject({ policies: 1, diff: { changes: 0 }, answers: [] });
-});
-
 test("a draft that takes too long is stopped, with the reason", async () => {
   const delays: number[] = [];
   const over: Timers = {

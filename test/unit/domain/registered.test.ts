@@ -103,13 +103,26 @@ test("is not looked up if no policy reads it", async () => {
   expect(ledger.records[0]?.outcome.registered).toBeUndefined();
 });
 
-test("a store that cannot be read decides nothing", async () => {
+test.each([
+  [
+    "a store that cannot be read",
+    new ServiceError("store_unavailable", "The record store is not available."),
+    "not available",
+  ],
+  [
+    "a damaged registration",
+    new ServiceError("internal", "The stored record is damaged.", { cause: new Error("leaf 1") }),
+    "damaged",
+  ],
+])("%s decides nothing, and the answer says why", async (_what, refusal, said) => {
   const { engine, ledger, protection } = createWorld();
   engine.registered = true;
-  ledger.registrations = async () => {
-    throw new ServiceError("store_unavailable", "The record store is not available.");
-  };
-  await expect(protection.plan(identity(), plan)).rejects.toMatchObject({ reason: "store_unavailable" });
+  ledger.registrations = () => Promise.reject(refusal);
+  await expect(protection.plan(identity(), plan)).rejects.toMatchObject({
+    reason: "store_unavailable",
+    message: expect.stringContaining(said),
+    details: { ...refusal.details },
+  });
   expect([engine.queries, ledger.records]).toEqual([[], []]);
 });
 
@@ -183,20 +196,4 @@ describe("a registrar is warned if its registration changes nothing", () => {
     const answer = await registerArtifact(dependencies, identity(), registration, undefined, signal);
     expect(answer).toMatchObject({ registration: { accepted: true }, warnings: [] });
   });
-});
-
-test("if a registration is damaged nothing is decided, and the answer says why", async () => {
-  const { engine, ledger, protection } = createWorld();
-  engine.registered = true;
-  const cause = new Error("leaf 1 does not verify");
-  ledger.registrations = async () => {
-    throw new ServiceError("internal", "The stored record is damaged.", { cause });
-  };
-  await expect(protection.plan(identity(), plan)).rejects.toMatchObject({
-    reason: "store_unavailable",
-    message: expect.stringContaining("damaged"),
-    details: { cause },
-  });
-  expect(ledger.records).toEqual([]);
-  expect(engine.queries).toEqual([]);
 });

@@ -9,7 +9,7 @@ import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import type { PolicyEngine } from "../../../src/policy/model/decision.ts";
 import { policyActions } from "../../../src/policy/model/schema.ts";
-import { bundleContent, engineOf, type Files, openFiles, permitAll } from "../policy/harness.ts";
+import { bundleContent, engineOf, type Files, openFiles } from "../policy/harness.ts";
 import { createWorld, FakeEngine, type FakeLedger, identity, must } from "./world.ts";
 
 const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 6 });
@@ -100,8 +100,6 @@ function storedAt(ledger: FakeLedger, index: number): StoredRecord {
   return { ...json, record_id: recordId, tenant_id: tenantId, request_id: requestId };
 }
 
-const guided = permitAll.replace("permit", '@handling_mode("careful") @required_actions("tell") permit');
-
 async function decided(files: Files) {
   const engine = await engineOf(files);
   const { ledger, keyAccess } = createWorld({}, engine);
@@ -121,31 +119,6 @@ async function decided(files: Files) {
 }
 
 const tenantId = identity().caller.tenantId;
-
-test("a decision replays under its own revision, and is compared with the current one", async () => {
-  const { archive, decisionId, engine } = await decided({ ...openFiles, "default/all.cedar": guided });
-  const current = await engineOf({ ...openFiles, "default/all.cedar": permitAll.replace("all", "renamed") });
-  const replay = await replayDecision(archive, tenantId, decisionId, current);
-  expect(replay).toMatchObject({
-    sameEngine: true,
-    query: { action: "wrap" },
-    own: { policyRevision: engine.revision, differences: [] },
-    current: {
-      policyRevision: current.revision,
-      differences: [
-        { member: "guidance.handling_mode", recorded: "careful", now: "local_embedded_enforcement" },
-        { member: "guidance.required_actions", recorded: ["tell"], now: [] },
-        { member: "reasons", recorded: ["platform/all", "tenant/all"], now: ["platform/all", "tenant/renamed"] },
-      ],
-    },
-  });
-  const denying = await engineOf({ ...openFiles, "default/all.cedar": permitAll.replace("permit", "forbid") });
-  const recorded = expect.objectContaining({ mode: "wrapped_key_reference" });
-  const absent = { member: "guidance.key_transport", recorded, now: undefined };
-  expect(await replayDecision(archive, tenantId, decisionId, denying)).toMatchObject({
-    current: { differences: expect.arrayContaining([absent]) },
-  });
-});
 
 test("a bundle of another engine is named; one that no longer compiles is refused", async () => {
   const { archive, ledger, decisionId, engine } = await decided(openFiles);

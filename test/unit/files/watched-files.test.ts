@@ -125,19 +125,6 @@ test("a file that changes while it is read is read again", async () => {
   expect([live.current, live.revision]).toEqual([3, 1]);
 });
 
-test("on request, files are applied at once, or the reason is returned", async () => {
-  const { live } = await opened();
-  put("/a", "2");
-  await live.reload();
-  expect([live.current, said]).toEqual([1, ["are two"]]);
-  put("/b", "2");
-  await live.reload();
-  expect([live.current, said]).toEqual([2, ["are two", "recovered"]]);
-  put("/a", "pipe");
-  await live.reload();
-  expect(said.at(-1)).toBe("/a is not a regular file");
-});
-
 test("content that could not be applied is retried", async () => {
   const attempts: number[] = [];
   const { live, look } = await opened(async (content) => {
@@ -149,11 +136,6 @@ test("content that could not be applied is retried", async () => {
   expect([live.current, said]).toEqual([1, ["not now"]]);
   await look(2_000);
   expect([live.current, live.revision, attempts]).toEqual([2, 1, [2, 2, 2]]);
-});
-
-test("a bad file at the start is refused", async () => {
-  fileAt("/a").text = "x";
-  await expect(opened()).rejects.toThrow("is no number");
 });
 
 test("a closed watcher reads no files", async () => {

@@ -98,6 +98,7 @@ test("no receipt verifies with a changed character under the signature", async (
       fc.pre(value[place] !== put && !(name === "proof" && isUnsigned(value, place, vector.log_key)));
       const receipt = { ...vector.receipt, [name]: value.slice(0, place) + put + value.slice(place + 1) } as never;
       await expect(verify({ ...vector, receipt })).rejects.toThrow();
+      expect(() => verifyInService({ ...vector, receipt })).toThrow();
     }),
     { numRuns: 500 },
   );

@@ -21,7 +21,6 @@ import { manualTime } from "../auth/world.ts";
 const makeRecord = recordMaker(manualClock(), seededRandom());
 const alice = tenant("alice");
 const bob = tenant("bob");
-const bad = { request: { bad: true } };
 
 const committed = {
   recordedAt: "2026-01-02T03:04:05.006Z",
@@ -75,13 +74,9 @@ class HeldWriter implements BatchWriter {
     }
   }
 
-  /** Ends the nth write as a store would: all of it, or nothing when one of its records is bad. */
+  /** Ends the nth write as a store would. */
   async finish(index: number): Promise<void> {
-    const { batches, resolve, reject } = await this.began(index);
-    if (batches.some(({ records }) => records.some(({ request }) => request.includes('"bad":true')))) {
-      reject(new UnstorableError("bad"));
-      return;
-    }
+    const { batches, resolve } = await this.began(index);
     resolve(batches.map((batch) => this.#resultOf(batch)));
   }
 }
@@ -217,17 +212,6 @@ test("a tenant that fills the queues is refused, and others are not", async () =
   // A half of the bytes, and then a half of the rest: a record is a little larger than its purpose.
   expect([queued(ofAlice), queued(ofBob)]).toEqual([12, 6]);
   expect(new Set(ofAlice)).toEqual(new Set(["queued", "overloaded"]));
-});
-
-test("bad records are refused alone, in any place, and the others keep their order", async () => {
-  const { writer, appender } = setup();
-  const ids = [alice, bob, alice, alice, bob, alice, alice];
-  const isBad = [false, true, false, true, false, false, true];
-  const results = Promise.allSettled(ids.map((id, call) => appender.append(makeRecord(id, isBad[call] ? bad : {}))));
-  finishAll(writer);
-  expect((await results).map(({ status }) => status === "rejected")).toEqual(isBad);
-  const leafIndices = (await results).map((result) => (result.status === "fulfilled" ? result.value.leafIndex : -1));
-  expect(leafIndices).toEqual([0, -1, 1, -1, 0, 2, -1]);
 });
 
 test("if the store fails, all waiting calls are refused with its cause, and the next call is tried", async () => {
@@ -388,14 +372,6 @@ describe("writes whose batches end apart from each other", () => {
   test("what is no refusal of the service's own is one of the store", async () => {
     const { results } = appendAll(() => ({ error: new Error("driver") }));
     expect(await results).toMatchObject(Array(3).fill({ status: "rejected", reason: { reason: "store_unavailable" } }));
-  });
-
-  test("a batch that fails because of its data is halved, alone", async () => {
-    const { writes, results } = appendAll((batch, resultOf) =>
-      batch.records.length > 1 ? { error: new UnstorableError("bad") } : resultOf(batch),
-    );
-    expect(await results).toMatchObject(Array(3).fill({ status: "fulfilled" }));
-    expect(writes).toEqual([["alice 2", "bob 1"], ["alice 1"], ["alice 1"]]);
   });
 
   test("a batch that failed later refuses its own callers, and what waits behind it is written", async () => {

@@ -3,13 +3,7 @@ import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/recei
 import { signCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
-import {
-  formatPath,
-  formatPaths,
-  formatTlogProof,
-  parseTlogProof,
-  verifyTlogProof,
-} from "../../../src/ledger/tlog/tlog-proof.ts";
+import { formatPath, formatPaths, formatTlogProof, verifyTlogProof } from "../../../src/ledger/tlog/tlog-proof.ts";
 import { must } from "../domain/world.ts";
 import { leaves as allLeaves, edgeOf } from "./naive-tree.ts";
 
@@ -57,40 +51,17 @@ test("the proof of the only leaf has no hashes", () => {
   expect(verifyTlogProof(text, leaf, verifier)).toMatchObject({ index: 0 });
 });
 
-test("extra data is read, and proves nothing", () => {
-  const text = proof.replace("\nindex", "\nextra YWdl\nindex");
-  expect(Buffer.from(parseTlogProof(text).extra ?? []).toString()).toBe("age");
-  expect(verifyTlogProof(text, leaves[5] as Uint8Array, verifier)).toMatchObject({ index: 5 });
-});
-
 test.each([
-  ["nothing", ""],
-  ["a negative index", proof.replace(indexLine, "index -5")],
-  ["an empty index", proof.replace(indexLine, "index ")],
   ["an index beyond 2^53 - 1", proof.replace(indexLine, "index 9007199254740993")],
-  ["two spaces", proof.replace("index ", "index  ")],
   ["extra that is no base64", proof.replace("\nindex", "\nextra !\nindex")],
   ["extra after the index", proof.replace(indexLine, `${indexLine}\nextra YWdl`)],
   ["a short hash", proof.replace(firstHash, "AAAA")],
-  ["a hash without padding", proof.replace(firstHash, firstHash.slice(0, -1))],
-  [
-    "a hash whose spare bits are set",
-    proof.replace(firstHash, `${firstHash.slice(0, -2)}${firstHash.at(-2) === "B" ? "C" : "B"}=`),
-  ],
-  ["a space after a hash", proof.replace(firstHash, `${firstHash} `)],
   ["64 hashes", proof.replace(firstHash, `${firstHash}\n`.repeat(64).trimEnd())],
-  ["no checkpoint", proof.slice(0, proof.indexOf("\n\n") + 1)],
-  ["a checkpoint without signature", proof.slice(0, proof.indexOf("—"))],
   ["more than 256 KiB", proof + "x".repeat(256 * 1024)],
 ])("a proof with %s is refused", (_, text) => {
   expect(() => verifyTlogProof(text, leaves[5] as Uint8Array, verifier)).toThrow(
     expect.objectContaining({ name: "NoteError" }),
   );
-});
-
-test("a proof for another log's key is refused", () => {
-  const other = must(parseVerifierKey(formatVerifierKey("example.com/other", key.publicKey)));
-  expect(() => verifyTlogProof(proof, leaves[5] as Uint8Array, other)).toThrow("not signed by the trusted key");
 });
 
 const receipt: GivenReceipt = {

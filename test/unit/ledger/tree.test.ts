@@ -93,27 +93,6 @@ test("a proof of inclusion verifies for its leaf, place, size and root only", ()
   );
 });
 
-test("an edge that is read back continues as the original", () => {
-  fc.assert(
-    fc.property(sizes, ([first, second]) => {
-      const edge = RightEdge.load(first, ({ level, index }) => tiles.get(`${level}/${index}`));
-      for (const leaf of leaves.slice(first, second)) edge.append(leaf);
-      const grown = edge.tree();
-      expect(hex(grown.root())).toBe(hex(naiveRoot(0, second)));
-      for (let index = first; index < second; index++)
-        expect(grown.inclusionProof(index).map(hex)).toEqual(naivePath(index, 0, second).map(hex));
-      const touched = edge.takeTouched();
-      expect(
-        touched.every(
-          ({ level, index, width, hashes }) =>
-            hex(tiles.get(`${level}/${index}`)?.subarray(0, width * hashBytes) ?? new Uint8Array()) === hex(hashes),
-        ),
-      ).toBe(true);
-    }),
-    { numRuns: 40 },
-  );
-});
-
 test("an edge with a short tile is refused", () => {
   expect(() => RightEdge.load(maxSize, () => undefined)).toThrow("missing or short");
   expect(() => RightEdge.load(maxSize, ({ level, index }) => tiles.get(`${level}/${index}`)?.subarray(32))).toThrow(

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { type PrincipalId, parsePrincipalId } from "../../../../src/base/ids.ts";
 import { indexChange, type KnownRegistration } from "../../../../src/ledger/artifacts/registration-index.ts";
 import {
@@ -33,36 +33,34 @@ const leavesOf = (registrations: readonly Registration[]) => registrations.map((
 const labelsOf = (registrations: readonly Registration[]) =>
   [...new Set(registrations.flatMap(({ labels }) => labels))].sort();
 
-describe("which registrations count, which gives the facts, and all labels", () => {
-  test.each([
-    ["", [], undefined, ""],
-    ["o:a", [0], 0, "a"],
-    ["O:a", [0], 0, "a"],
-    // Its own principal may say it again, and washes no label off.
-    ["o:a o:b", [0, 1], 1, "ab"],
-    ["O:a O:", [0, 1], 1, "a"],
-    // One with a citation outranks one without, whatever its principal.
-    ["O:a o:", [0, 1], 0, "a"],
-    ["o:a O: o:b", [0, 1, 2], 1, "ab"],
-    ["s:x O:a", [0, 1], 1, "ax"],
-    ["s:x O:a s:y", [0, 1], 1, "ax"],
-    ["s:x O:a S:y", [0, 1], 1, "ax"],
-    // A stranger changes nothing.
-    ["o:a s:x", [0], 0, "a"],
-    ["O:a s:x S:y", [0], 0, "a"],
-    ["o:a O:b S:y o:", [0, 1, 3], 1, "ab"],
-    // A rewrap that was allowed does, and whose the artifact is stays.
-    ["O:a R!:b", [0, 1], 1, "ab"],
-    ["O:a R!:b R:c", [0, 1], 1, "ab"],
-    ["O:a R!:b O:c", [0, 1, 2], 2, "abc"],
-    ["o:a R!:b S:c o:d", [0, 1, 3], 1, "abd"],
-    ["R!:a O:b", [0], 0, "a"],
-  ])("%s", (text, counts, newest, labels) => {
-    const counting = countingRegistrations(written(text));
-    expect(leavesOf(counting)).toEqual(counts);
-    expect(newestRegistration(counting)?.leafIndex).toBe(newest);
-    expect(labelsOf(counting)).toEqual([...labels]);
-  });
+test.each([
+  ["", [], undefined, ""],
+  ["o:a", [0], 0, "a"],
+  ["O:a", [0], 0, "a"],
+  // Its own principal may say it again, and washes no label off.
+  ["o:a o:b", [0, 1], 1, "ab"],
+  ["O:a O:", [0, 1], 1, "a"],
+  // One with a citation outranks one without, whatever its principal.
+  ["O:a o:", [0, 1], 0, "a"],
+  ["o:a O: o:b", [0, 1, 2], 1, "ab"],
+  ["s:x O:a", [0, 1], 1, "ax"],
+  ["s:x O:a s:y", [0, 1], 1, "ax"],
+  ["s:x O:a S:y", [0, 1], 1, "ax"],
+  // A stranger changes nothing.
+  ["o:a s:x", [0], 0, "a"],
+  ["O:a s:x S:y", [0], 0, "a"],
+  ["o:a O:b S:y o:", [0, 1, 3], 1, "ab"],
+  // A rewrap that was allowed does, and whose the artifact is stays.
+  ["O:a R!:b", [0, 1], 1, "ab"],
+  ["O:a R!:b R:c", [0, 1], 1, "ab"],
+  ["O:a R!:b O:c", [0, 1, 2], 2, "abc"],
+  ["o:a R!:b S:c o:d", [0, 1, 3], 1, "abd"],
+  ["R!:a O:b", [0], 0, "a"],
+])("which registrations count, which gives the facts, and all labels: %s", (text, counts, newest, labels) => {
+  const counting = countingRegistrations(written(text));
+  expect(leavesOf(counting)).toEqual(counts);
+  expect(newestRegistration(counting)?.leafIndex).toBe(newest);
+  expect(labelsOf(counting)).toEqual([...labels]);
 });
 
 const drawn: fc.Arbitrary<Registration> = fc

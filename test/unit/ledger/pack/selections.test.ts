@@ -203,35 +203,6 @@ test("a record unrelated to the selection is refused, and so is a leaf that show
 });
 
 describe("a report", () => {
-  test("shows the lineage of every artifact in order, with gaps", async () => {
-    const { lineages = [], others = [], complete } = await report(await log.pack({ to: moment(100) }));
-    const told = lineages.map(({ artifact_digests, cids, steps, remarks }) => ({
-      names: [...artifact_digests, ...cids],
-      steps: steps.map(({ leaf_index, outcome }) => `${leaf_index} ${outcome}`),
-      remarks: remarks.map(({ leaf_index, code }) => `${leaf_index} ${code}`),
-    }));
-    expect(complete).toBe(true);
-    expect(told).toEqual([
-      {
-        names: ["sha256:a", "cid-a"],
-        steps: ["1 allowed", "2 accepted", "3 completed", "4 completed"],
-        remarks: ["4 event_without_decision"],
-      },
-      {
-        names: ["sha256:b"],
-        steps: ["1 allowed", "5 completed", "6 accepted"],
-        remarks: ["5 event_without_decision", "5 event_without_registration", "6 registered_without_decision"],
-      },
-      {
-        names: ["sha256:c"],
-        steps: ["7 denied", "8 completed"],
-        remarks: ["8 event_after_denial", "8 event_without_registration"],
-      },
-      { names: [], steps: ["9 allowed"], remarks: ["9 allowed_not_evidenced"] },
-    ]);
-    expect(others.map(({ kind }) => kind)).toEqual(["genesis"]);
-  });
-
   test("marks a decision outside of the range", async () => {
     const { lineages = [] } = await report(await log.pack({ from: moment(1), to: moment(3) }));
     expect(lineages.flatMap(({ remarks }) => remarks.map(({ code }) => code))).toEqual([

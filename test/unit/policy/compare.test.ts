@@ -7,7 +7,7 @@ import { differenceOf } from "../../../src/policy/model/decision.ts";
 import { parseQuery } from "../../../src/policy/model/query.ts";
 import { draws } from "../../harness/draws.ts";
 import { knowingFiles } from "./entities.ts";
-import { bundleOf, declaringFiles, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+import { bundleOf, declaringFiles, engineOf, type Files, openFiles, queries } from "./harness.ts";
 import { attributeConditions, conditions } from "./pool.ts";
 
 async function compare(old: Files, next: Files): Promise<PolicyComparison> {
@@ -32,22 +32,6 @@ const table: readonly (readonly [
   changes: readonly (readonly [string, object])[],
 ])[] = [
   ["nothing", {}, {}, []],
-  ["another layout", {}, { "default/all.cedar": `// words\n${permitAll.replace("(", "\n(")}` }, []],
-  [
-    "a condition said in another way",
-    b(forbid("b", `${kind("a", "b")} && context.claimed.labels.contains("x")`)),
-    {
-      "default/b.cedar": forbid("b", `context.claimed.labels.contains("x") && ${kind("a")}`),
-      "default/c.cedar": forbid("c", `context.claimed.labels.contains("x") && ${kind("b")}`),
-    },
-    [],
-  ],
-  [
-    "a forbid that is new",
-    {},
-    b(forbid("b", `${kind("a")} && context.claimed.labels.contains("x")`)),
-    [["denies", { labels: ["x"], resource: { kind: "a" } }]],
-  ],
   [
     "a forbid that is gone",
     { "platform/b.cedar": forbid("b", "context.claimed has purpose") },
@@ -85,12 +69,6 @@ const table: readonly (readonly [
     b(forbid("b", "context.claimed has content_size_bytes && context.claimed.content_size_bytes > 7")),
     b(forbid("b", "context.claimed has content_size_bytes && context.claimed.content_size_bytes >= 7")),
     [["denies", { content_size_bytes: 7 }]],
-  ],
-  [
-    "guidance of a permit",
-    b(permit("b", kind("a"), '@handling_mode("one")')),
-    b(permit("b", kind("a"), '@handling_mode("two")')),
-    [["guides", { resource: { kind: "a" } }]],
   ],
   [
     "guidance that contradicts another's",

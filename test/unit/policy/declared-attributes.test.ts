@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { utf8Text } from "../../../src/base/text-forms.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
 import { publishedSchema, schemaFor } from "../../../src/policy/model/schema.ts";
@@ -14,27 +14,25 @@ const withPolicy = (condition: string): Files => ({
 });
 const manyAttributes = Array.from({ length: 33 }, (_, index) => `  a${index}: { type: text }`).join("\n");
 
-describe("a declaration is refused", () => {
-  test.each([
-    ["that is no map", "  [clearance]", /caller_attributes must be a map/],
-    ["of an unknown type", "  clearance: { type: number }", /clearance\.type must be one of text, set_of_text/],
-    ["without a type", "  clearance: {}", /clearance\.type must be one of/],
-    ["with a member that is not known", "  clearance: { type: text, default: a }", /unknown member default/],
-    ["that is perhaps required", "  a: { type: text, required: maybe }", /a\.required must be true or false/],
-    ["without a place", '  a: { type: text, claim: "" }', /a\.claim must name a claim/],
-    ["with a gap in its place", "  a: { type: text, claim: a..b }", /a\.claim must name a claim/],
-    ["with a map as its place", "  a: { type: text, claim: { b: c } }", /a\.claim must name a claim/],
-    ["with a list within a list", "  a: { type: text, claim: [[b]] }", /a\.claim must name a claim/],
-    ["too deep", "  a: { type: text, claim: a.b.c.d.e.f.g.h.i }", /a\.claim must name a claim/],
-    ["whose name is taken", "  scopes: { type: text }", /cannot have the name "scopes"/],
-    ["whose name is no name", "  Clearance: { type: text }", /cannot have the name "Clearance"/],
-    ["called __proto__", "  __proto__: { type: text }", /cannot have the name "__proto__"/],
-    ["called as Cedar's own word", "  in: { type: text }", /cannot have the name "in"/],
-    ["that comes twice", "  a: { type: text }\n  a: { type: yes_no }", /Map keys must be unique/],
-    ["as the thirty-third", manyAttributes, /has more than 32 attributes/],
-  ])("%s", async (_name, text, expected) => {
-    expect(await problemsOf(declaring(text))).toEqual([expect.stringMatching(expected)]);
-  });
+test.each([
+  ["that is no map", "  [clearance]", /caller_attributes must be a map/],
+  ["of an unknown type", "  clearance: { type: number }", /clearance\.type must be one of text, set_of_text/],
+  ["without a type", "  clearance: {}", /clearance\.type must be one of/],
+  ["with a member that is not known", "  clearance: { type: text, default: a }", /unknown member default/],
+  ["that is perhaps required", "  a: { type: text, required: maybe }", /a\.required must be true or false/],
+  ["without a place", '  a: { type: text, claim: "" }', /a\.claim must name a claim/],
+  ["with a gap in its place", "  a: { type: text, claim: a..b }", /a\.claim must name a claim/],
+  ["with a map as its place", "  a: { type: text, claim: { b: c } }", /a\.claim must name a claim/],
+  ["with a list within a list", "  a: { type: text, claim: [[b]] }", /a\.claim must name a claim/],
+  ["too deep", "  a: { type: text, claim: a.b.c.d.e.f.g.h.i }", /a\.claim must name a claim/],
+  ["whose name is taken", "  scopes: { type: text }", /cannot have the name "scopes"/],
+  ["whose name is no name", "  Clearance: { type: text }", /cannot have the name "Clearance"/],
+  ["called __proto__", "  __proto__: { type: text }", /cannot have the name "__proto__"/],
+  ["called as Cedar's own word", "  in: { type: text }", /cannot have the name "in"/],
+  ["that comes twice", "  a: { type: text }\n  a: { type: yes_no }", /Map keys must be unique/],
+  ["as the thirty-third", manyAttributes, /has more than 32 attributes/],
+])("a declaration is refused %s", async (_name, text, expected) => {
+  expect(await problemsOf(declaring(text))).toEqual([expect.stringMatching(expected)]);
 });
 
 test("declarations are part of the bundle, and a directory without them has none", async () => {
@@ -53,28 +51,6 @@ test("the name of a claim may contain dots", async () => {
   expect(callerAttributes.ward?.claim).toEqual(["https://hospital.example/ward", "name"]);
 });
 
-describe("policies are checked against the declarations:", () => {
-  test.each([
-    ["an optional one without has", 'principal.roles.contains("a")', /optional attribute `roles`/],
-    ["an undeclared one", "principal.clearence > 1", /clearence/],
-    ["the same, tested with has", "principal has clearence && principal.clearence > 1", /is impossible/],
-    ["another type", 'principal.clearance == "high"', /incompatible|type/],
-  ])("%s is refused", async (_name, condition, expected) => {
-    const problems = await problemsOf(withPolicy(condition));
-    expect(problems.length).toBeGreaterThan(0);
-    expect(problems.join("\n")).toMatch(expected);
-  });
-
-  test("a required attribute needs no has", async () => {
-    expect(await problemsOf(withPolicy("principal.clearance > 1"))).toEqual([]);
-  });
-
-  test("the same policy is refused without the declaration", async () => {
-    const files = { ...withPolicy("principal.clearance > 1"), "manifest.yaml": openFiles["manifest.yaml"] as string };
-    expect((await problemsOf(files)).join("\n")).toMatch(/clearance/);
-  });
-});
-
 test("a copy of the schema may have what this directory declares, and nothing else", async () => {
   const schema = schemaFor({ callerAttributes: declaredAttributes });
   for (const copy of [schema, publishedSchema, schema.replaceAll("\n", "\r\n")]) {
@@ -85,17 +61,10 @@ test("a copy of the schema may have what this directory declares, and nothing el
   ]);
 });
 
-const bounded = withPolicy('principal.clearance < 2 || principal has roles && principal.roles.contains("x")');
-
-test("attributes of another type than declared deny; undeclared ones are ignored", async () => {
-  const engine = await engineOf(bounded);
-  const failed = ["platform/evaluation-error", "tenant/evaluation-error"];
-  const inherited = Object.create({ clearance: 2 }) as object;
-  const wrong = [undefined, {}, inherited, { clearance: "2" }, { clearance: 2, roles: "x" }, { clearance: [2] }];
-  for (const attributes of wrong) {
-    const { allow, reasons } = engine.decide(ask("protect", {}, { attributes: attributes as never }));
-    expect([allow, reasons], JSON.stringify(attributes)).toEqual([false, failed]);
-  }
+test("undeclared attributes are ignored", async () => {
+  const engine = await engineOf(
+    withPolicy('principal.clearance < 2 || principal has roles && principal.roles.contains("x")'),
+  );
   const more = { clearance: 2, shoe_size: 44, __proto__: { roles: ["x"] } };
   expect(engine.decide(ask("protect", {}, { attributes: more as never })).allow).toBe(true);
 });

@@ -108,51 +108,12 @@ test("contradicting values without an order deny; with an order the stricter win
   expect(ordered.decide(query)).toMatchObject({ allow: true, guidance: { enforcement_mode: "hard" } });
 });
 
-test("a denial has its forbids' guidance, and no transport", async () => {
-  const forbid = `@id("f") @required_actions("ask") @warning("no") forbid (principal, action, resource) when { ${labelled("x")} };`;
-  const engine = await engineOf({ ...openFiles, "default/f.cedar": forbid });
-  const { allow, guidance } = engine.decide(
-    ask("wrap", { labels: ["x"], key_reference: "kms://k", artifact_profile: "tdf" }),
-  );
-  expect(allow).toBe(false);
-  expect(guidance).toMatchObject({
-    required_actions: ["ask"],
-    warnings: ["no"],
-    evidence_expected: ["deny"],
-    artifact_profile: "tdf",
-  });
-  expect(guidance).not.toHaveProperty("key_transport");
-});
-
-test("required scopes are all held, or a denial names them", async () => {
-  const engine = await engineWith([['@required_scopes("b, a")', labelled("x")]]);
-  const decide = (scopes: string[]) => engine.decide(ask("protect", { labels: ["x"] }, { scopes }));
-  expect(decide(["c", "a", "b"])).toMatchObject({ allow: true, guidance: { required_scopes: ["a", "b"] } });
-  expect(decide(["a"])).toMatchObject({
-    allow: false,
-    reasons: ["platform/required-scope-missing"],
-    guidance: { required_scopes: ["a", "b"], evidence_expected: ["deny"] },
-  });
-});
-
 const managed = {
   mode: "wrapped_key_reference",
   key_material_origin: "kms",
   raw_key_delivery_forbidden: true,
   stable_key_reference_preferred: true,
 };
-
-test("the transport follows the key reference", async () => {
-  const engine = await engineWith([]);
-  const of = (key_reference?: string) =>
-    engine.decide(ask("unwrap", key_reference === undefined ? {} : { key_reference })).guidance;
-  expect(of("kms://tenant/keys/1").key_transport).toEqual(managed);
-  expect(of("kms://tenant/keys/1").key_strategy).toBe("managed_content_key");
-  for (const own of [undefined, "local-symmetric-key", "local-tdf-key", "KMS://x", "xkms://y"]) {
-    expect(of(own), own).not.toHaveProperty("key_transport");
-    expect(of(own).key_strategy).toBe("local_content_key");
-  }
-});
 
 test("a policy's transport wins over the reference's, and none removes it", async () => {
   const engine = await engineWith([

@@ -155,25 +155,6 @@ test("registered values are disclosed if the manifest says so, and no others", a
   for (const from of ["labels", "labels_ever", "attributes", "resource", "nothing"]) {
     expect(await problemsOf(disclosing(manifest, tell(from)))).toEqual([expect.stringContaining("give it a quoted")]);
   }
-  const engine = await engineOf(disclosing(manifest, tell("attributes.owner")));
-  const question = ask("access");
-  expect(engine.readsRegistered(question)).toBe(true);
-  const known = { resource: { kind: "k" }, attributes: { owner: "dr-may" }, labels: [], labels_ever: [] };
-  const others = {
-    artifact_profile: "tdf" as const,
-    application: "a",
-    principal: "p",
-    citation_matched: true,
-    registered_at: 1,
-  };
-  const asked = { ...question, registered: { ...known, ...others }, ...understanding("tell") };
-  expect(engine.decide(asked)).toMatchObject({
-    ...{ allow: true, obligations: [{ id: "tell", parameters: { it: "dr-may" } }] },
-    inputs: ["registered.attributes.owner"],
-  });
-  expect(engine.decide({ ...question, ...understanding("tell") })).toMatchObject({
-    reasons: ["platform/obligation-without-value", "tenant/p"],
-  });
 });
 
 test.each([

@@ -17,11 +17,6 @@ describe("values", () => {
     ["SVC_FORWARDED_CERT_FORMAT", "der", { forwardedCertFormat: "der" }],
   ])("%s=%s", (name, value, expected) => expect(configOf({ [name]: value })).toMatchObject(expected));
 
-  test("route scopes replace only the named route's", () => {
-    const { routeScopes } = configOf({ SVC_ROUTE_SCOPES: '{"whoami":["me"],"evidence":[]}' });
-    expect(routeScopes).toMatchObject({ whoami: ["me"], evidence: [], "key-access-plan": ["keys.use"] });
-  });
-
   test("reads key references", () => {
     const { keyReferences } = configOf({
       SVC_KEY_REFERENCES:
@@ -72,8 +67,6 @@ describe("values", () => {
     ["SVC_ROUTE_SCOPES", '{"whoami":"a"}'],
     ["SVC_ROUTE_SCOPES", '{"whoami":["a"],"whoami":[]}'],
     ["SVC_ROUTE_SCOPES", '{"__proto__":["a"]}'],
-    ["SVC_TRUSTED_PROXIES", "10.0.0.1/8"],
-    ["SVC_TRUSTED_PROXIES", "010.0.0.1"],
     ["SVC_TRUSTED_PROXIES", "0.0.0.0/0"],
     ["SVC_TRUSTED_PROXIES", "::/0"],
     ["SVC_TRUSTED_PROXIES", "ingress"],
@@ -127,12 +120,10 @@ describe("names", () => {
   });
 });
 
-describe("what a command uses", () => {
-  test("is the only part that it validates", () => {
-    const env = { ...goodEnvironment, SVC_LISTEN: "broken", SVC_POLICY_DIR: undefined, SVC_STORE: "broken" };
-    const policy = readConfig(env, undefined, { uses: "policy", files: filesOf() });
-    expect(policy).toMatchObject({ config: { supportedProfiles: ["tdf", "envelope", "detached_signature"] } });
-    const migrate = readConfig(env, undefined, { uses: "migrate", files: filesOf() });
-    expect(migrate).toEqual({ problems: ["SVC_STORE: must be sqlite:<path> or postgres://…"] });
-  });
+test("what a command uses is the only part that it validates", () => {
+  const env = { ...goodEnvironment, SVC_LISTEN: "broken", SVC_POLICY_DIR: undefined, SVC_STORE: "broken" };
+  const policy = readConfig(env, undefined, { uses: "policy", files: filesOf() });
+  expect(policy).toMatchObject({ config: { supportedProfiles: ["tdf", "envelope", "detached_signature"] } });
+  const migrate = readConfig(env, undefined, { uses: "migrate", files: filesOf() });
+  expect(migrate).toEqual({ problems: ["SVC_STORE: must be sqlite:<path> or postgres://…"] });
 });

@@ -6,31 +6,31 @@ import { maximumIssuers, parseIssuerFile } from "../../../src/config/data-files.
 import { must } from "../domain/world.ts";
 import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
 
-const defaults = configOf({ SVC_SUBJECT_CLAIM: "email" });
 const parse = (content: unknown) =>
-  parseIssuerFile(typeof content === "string" ? content : JSON.stringify(content), defaults);
+  parseIssuerFile(typeof content === "string" ? content : JSON.stringify(content), configOf());
 const one = (entry: unknown) => ({ issuers: { "https://a.example": entry } });
 
 describe("a file of issuers", () => {
   test("gives each issuer's values, and the settings give the rest", () => {
-    const entries = parse(`
+    const text = `
       issuers:
         https://id.acme.example/realms/acme:
           tenants: { fixed: acme }
         https://login.umbrella.example:
           audience: platform
           claims: { tenant: org, scope: scp }
-          require_at_jwt: true
+          require_at_jwt: false
           tenants: { list: [umbrella, umbrella-test] }
         http://127.0.0.1:4000/:
           tenants: { pattern: "cust-*" }
-    `);
+    `;
+    const entries = parseIssuerFile(text, configOf({ SVC_SUBJECT_CLAIM: "email", SVC_REQUIRE_AT_JWT: "on" }));
     const claims = { tenant: "tenant_id", principal: "principal_id", subject: "email", scope: "scope" };
-    const common = { audience: "api://svc-platform-api", claims, requireAtJwt: false };
+    const common = { audience: "api://svc-platform-api", claims, requireAtJwt: true };
     expect(entries).toEqual([
       { issuer: "https://id.acme.example/realms/acme", ...common, tenants: { kind: "fixed", tenantId: "acme" } },
       {
-        ...{ issuer: "https://login.umbrella.example", audience: "platform", requireAtJwt: true },
+        ...{ issuer: "https://login.umbrella.example", audience: "platform", requireAtJwt: false },
         claims: { ...claims, tenant: "org", scope: "scp" },
         tenants: { kind: "list", tenantIds: new Set(["umbrella", "umbrella-test"]) },
       },

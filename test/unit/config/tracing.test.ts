@@ -1,5 +1,5 @@
 /** The standard's variables for traces, as the standard reads them. */
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { readTracing } from "../../../src/config/tracing.ts";
 
 const files = {
@@ -59,29 +59,27 @@ test.each([
   expect(on(env)).toMatchObject({ sampler, warnings: [] });
 });
 
-describe("an invalid value is ignored, with a warning that does not repeat it", () => {
-  test.each([
-    ["OTEL_TRACES_SAMPLER", "sometimes", { sampler: { ratio: 1, isParentBased: true } }],
-    ["OTEL_TRACES_SAMPLER_ARG", "1.5", { sampler: { ratio: 1 } }],
-    ["OTEL_TRACES_EXPORTER", "zipkin", {}],
-    ["OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", {}],
-    ["OTEL_EXPORTER_OTLP_COMPRESSION", "brotli", { compression: "none" }],
-    ["OTEL_EXPORTER_OTLP_TIMEOUT", "-1", { timeoutMs: 10_000 }],
-    ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://secret.example", { url: "http://localhost:4318/v1/traces" }],
-    ["OTEL_EXPORTER_OTLP_HEADERS", "no pair at all", { headers: {} }],
-    ["OTEL_EXPORTER_OTLP_HEADERS", "x=line%0d%0abreak", { headers: {} }],
-    ["OTEL_BSP_MAX_QUEUE_SIZE", "1e9", { queue: { maxSpans: 2048 } }],
-    ["OTEL_BSP_SCHEDULE_DELAY", "soon", { queue: { delayMs: 5000 } }],
-    ["OTEL_RESOURCE_ATTRIBUTES", "team=a,broken", { resource: {} }],
-    ["OTEL_RESOURCE_ATTRIBUTES", "team=%zz", { resource: {} }],
-    ["OTEL_PROPAGATORS", "b3,tracecontext", { readsContext: true }],
-    ["OTEL_SDK_DISABLED", "1", {}],
-  ])("%s=%s", (name, value, expected) => {
-    const { warnings, ...settings } = on({ [name]: value });
-    expect(settings).toMatchObject(expected);
-    expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${name}: `))]);
-    expect(warnings[0]).not.toContain(value);
-  });
+test.each([
+  ["OTEL_TRACES_SAMPLER", "sometimes", { sampler: { ratio: 1, isParentBased: true } }],
+  ["OTEL_TRACES_SAMPLER_ARG", "1.5", { sampler: { ratio: 1 } }],
+  ["OTEL_TRACES_EXPORTER", "zipkin", {}],
+  ["OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", {}],
+  ["OTEL_EXPORTER_OTLP_COMPRESSION", "brotli", { compression: "none" }],
+  ["OTEL_EXPORTER_OTLP_TIMEOUT", "-1", { timeoutMs: 10_000 }],
+  ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://secret.example", { url: "http://localhost:4318/v1/traces" }],
+  ["OTEL_EXPORTER_OTLP_HEADERS", "no pair at all", { headers: {} }],
+  ["OTEL_EXPORTER_OTLP_HEADERS", "x=line%0d%0abreak", { headers: {} }],
+  ["OTEL_BSP_MAX_QUEUE_SIZE", "1e9", { queue: { maxSpans: 2048 } }],
+  ["OTEL_BSP_SCHEDULE_DELAY", "soon", { queue: { delayMs: 5000 } }],
+  ["OTEL_RESOURCE_ATTRIBUTES", "team=a,broken", { resource: {} }],
+  ["OTEL_RESOURCE_ATTRIBUTES", "team=%zz", { resource: {} }],
+  ["OTEL_PROPAGATORS", "b3,tracecontext", { readsContext: true }],
+  ["OTEL_SDK_DISABLED", "1", {}],
+])("an invalid value is ignored, with a warning that does not repeat it: %s=%s", (name, value, expected) => {
+  const { warnings, ...settings } = on({ [name]: value });
+  expect(settings).toMatchObject(expected);
+  expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${name}: `))]);
+  expect(warnings[0]).not.toContain(value);
 });
 
 test("headers for traces override those for all signals", () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, test } from "vitest";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
@@ -28,28 +28,26 @@ function contextOf(tenantHeader: string) {
   return { call, rpc: "S/M", signal: new AbortController().signal };
 }
 
-describe("gate", () => {
-  it("refuses a call in progress if its credentials are refused, or are another caller's, by now", async () => {
-    let now: Partial<Caller> | undefined = { ...caller, scopes: ["platform-api.access"] } as unknown as Caller;
-    const { gate, gateStill } = chainOf(() =>
-      now === undefined
-        ? Promise.reject(new ServiceError("invalid_token", "called back"))
-        : Promise.resolve(now as unknown as Caller),
-    );
-    const context = contextOf("tenant-a");
-    await gate(context);
-    const good = now;
-    await gateStill(context);
-    for (const [changed, reason] of [
-      [undefined, "invalid_token"],
-      [{ ...good, principalId: "another" as Caller["principalId"] }, "invalid_token"],
-      [{ ...good, tenantId: "tenant-b" as Caller["tenantId"] }, "invalid_token"],
-      [{ ...good, scopes: [] }, "missing_scope"],
-    ] as const) {
-      now = changed;
-      await expect(gateStill(context)).rejects.toMatchObject({ reason });
-    }
-    now = good;
-    await gateStill(context);
-  });
+test("the gate refuses a call in progress if its credentials are refused, or are another caller's, by now", async () => {
+  let now: Partial<Caller> | undefined = { ...caller, scopes: ["platform-api.access"] } as unknown as Caller;
+  const { gate, gateStill } = chainOf(() =>
+    now === undefined
+      ? Promise.reject(new ServiceError("invalid_token", "called back"))
+      : Promise.resolve(now as unknown as Caller),
+  );
+  const context = contextOf("tenant-a");
+  await gate(context);
+  const good = now;
+  await gateStill(context);
+  for (const [changed, reason] of [
+    [undefined, "invalid_token"],
+    [{ ...good, principalId: "another" as Caller["principalId"] }, "invalid_token"],
+    [{ ...good, tenantId: "tenant-b" as Caller["tenantId"] }, "invalid_token"],
+    [{ ...good, scopes: [] }, "missing_scope"],
+  ] as const) {
+    now = changed;
+    await expect(gateStill(context)).rejects.toMatchObject({ reason });
+  }
+  now = good;
+  await gateStill(context);
 });

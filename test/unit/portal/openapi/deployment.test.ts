@@ -65,14 +65,6 @@ test("the scopes of each route are in its text, its member and its examples", ()
   expect(own).toEqual([[], [], [], ["p"], [], [], [], []]);
 });
 
-test("a path that is not in the table of routes is an error", () => {
-  const text = JSON.stringify({
-    ...openApiDocument,
-    paths: { "/v1/sdk/other": openApiDocument.paths["/v1/sdk/whoami"] },
-  });
-  expect(() => withValues(text, options)).toThrow("/v1/sdk/other is not in the table of routes");
-});
-
 test("headers are named with the deployment's own prefix, wherever they are named", () => {
   const text = JSON.stringify(make({ headerPrefix: "x-acme-" }));
   expect(text).not.toContain("x-svc-");

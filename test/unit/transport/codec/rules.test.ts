@@ -1,35 +1,14 @@
 /** The rules of requests against protovalidate, whose words and order they have. */
 
 import { isDeepStrictEqual } from "node:util";
-import {
-  clone,
-  create,
-  createFileRegistry,
-  type DescMessage,
-  getOption,
-  type Message,
-  setExtension,
-} from "@bufbuild/protobuf";
+import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { type Path, type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
-import {
-  FieldOptionsSchema,
-  FileDescriptorProtoSchema,
-  SourceCodeInfoSchema,
-  StructSchema,
-} from "@bufbuild/protobuf/wkt";
+import { StructSchema } from "@bufbuild/protobuf/wkt";
 import { createValidator } from "@bufbuild/protovalidate";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  type FieldRules,
-  FieldRulesSchema,
-  field as fieldRules,
-  Ignore,
-  Int64RulesSchema,
-} from "../../../../gen/buf/validate/validate_pb.ts";
 import { EventItemSchema, RegistrationItemSchema } from "../../../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService, StreamRegistrationsRequestSchema } from "../../../../gen/platform/bulk/v1/streams_pb.ts";
-import { WorkloadDescriptorSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 import {
   type RegisterArtifactRequest,
   RegisterArtifactRequestSchema,
@@ -143,40 +122,4 @@ test("ordinary requests have no violations", () => {
     const method = wireMethods.find((candidate) => candidate.desc.input === desc);
     expect(rulesOf(desc)(requestFromRest(method ?? methodOn(""), body))).toEqual([]);
   }
-});
-
-test("types with fields of other kinds are refused", () => {
-  for (const desc of [StructSchema, SourceCodeInfoSchema, FieldRulesSchema])
-    expect(() => rulesOf(desc)).toThrow(TypeError);
-});
-
-/** The type of `environment`, an optional text, with other rules. */
-function typeWith(change: (rules: FieldRules) => void): DescMessage {
-  const { file, name, field } = WorkloadDescriptorSchema;
-  const proto = clone(FileDescriptorProtoSchema, file.proto);
-  const changed = proto.messageType
-    .find((message) => message.name === name)
-    ?.field.find((member) => member.name === field.environment.name);
-  const rules = clone(FieldRulesSchema, getOption(field.environment, fieldRules));
-  change(rules);
-  if (changed === undefined) throw new Error("no such field");
-  changed.options = create(FieldOptionsSchema);
-  setExtension(changed.options, fieldRules, rules);
-  const registry = createFileRegistry(proto, (path) => file.dependencies.find((other) => other.proto.name === path));
-  return registry.getMessage(WorkloadDescriptorSchema.typeName) as DescMessage;
-}
-
-test("a rule that is not checked refuses the type", () => {
-  const changes: ((rules: FieldRules) => void)[] = [
-    ({ type }) => Object.assign(type.value ?? {}, { prefix: "x" }),
-    ({ type }) => Object.assign(type.value ?? {}, { minBytes: 1n }),
-    (rules) => Object.assign(rules, { celExpression: ["this != ''"] }),
-    (rules) => Object.assign(rules, { ignore: Ignore.ALWAYS }),
-    (rules) => Object.assign(rules, { type: { case: "int64", value: create(Int64RulesSchema) } }),
-    (rules) => Object.assign(rules, { $unknown: [{ no: 5000, wireType: 0, data: new Uint8Array([1]) }] }),
-  ];
-  for (const change of changes) expect(() => rulesOf(typeWith(change))).toThrow(TypeError);
-  const required = rulesOf(typeWith((rules) => Object.assign(rules, { required: true })));
-  const message = create(WorkloadDescriptorSchema, { application: "a", environment: "" });
-  expect(required(message)).toEqual([{ field: "environment", rule: "required", message: "value is required" }]);
 });

@@ -314,10 +314,36 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       expect(await administration.reapplyErasures(alice, statement)).toMatchObject({ reapplied: [held], left: [] });
     });
 
+    test("erasing what a backup restored removes it again, under the leaf of its erasure, unless it is held", async () => {
+      const idempotency: Idempotency = { scope: "9".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
+      const [a, b] = [await append(alice, { idempotency }), await append(alice)];
+      const putBack = await fixture.backUpOpenings();
+      const first = erasedOf(await erase(alice, a.recordId));
+      await putBack();
+      const preview = () => fixture.reading((archive) => archive.previewErasure(alice, [a.recordId]));
+      expect(await preview()).toMatchObject({ erasable: [{ recordId: a.recordId, leafIndex: 1 }], erased: [] });
+      await administration.placeHold({ tenantId: alice, recordId: undefined, reason: "case 12" });
+      expect(await erase(alice, a.recordId)).toMatchObject({ refused: [{ recordId: a.recordId, why: "held" }] });
+      await administration.releaseHold(alice, undefined, statement);
+      expect(erasedOf(await erase(alice, a.recordId))).toEqual(first);
+      expect(await fixture.query("SELECT record_id FROM openings WHERE tenant_id = 'alice'")).not.toContainEqual(
+        expect.objectContaining({ record_id: a.recordId }),
+      );
+      expect(await fixture.query("SELECT sealed FROM kept_answers")).toMatchObject([{ sealed: null }]);
+      await fixture.reading(async (archive) => expect(await archive.undoneErasures()).toEqual([]));
+      expect(await preview()).toMatchObject({ erasable: [], erased: [{ recordId: a.recordId, wasErased: true }] });
+      expect(erasedOf(await erase(alice, a.recordId, b.recordId))).toMatchObject([
+        { wasErased: true },
+        { wasErased: false },
+      ]);
+      expect(await fixture.audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
+    });
+
     test("a row of an erasure without a leaf removes nothing", async () => {
       const [a, b] = [await append(alice), await append(alice)];
       await fixture.query(`INSERT INTO erasures VALUES ('alice', '${a.recordId}', 1, 2)`);
       const unproven = { recordId: a.recordId, refusal: { why: "unproven" } };
+      expect(await erase(alice, a.recordId)).toEqual({ refused: [{ recordId: a.recordId, why: "unproven" }] });
       expect(await administration.reapplyErasures(undefined, statement)).toMatchObject({
         reapplied: [],
         left: [unproven],

@@ -8,6 +8,7 @@ import {
   type ErasureRefusal,
   type LegalHold,
   maxErasedAtOnce,
+  type ReapplyRefusal,
 } from "../../ledger/ports/records-administration.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
@@ -194,9 +195,14 @@ function leftMembers(left: Preview["left"]) {
 }
 
 function why(refusal: ErasureRefusal): string {
-  if (refusal.why === "unknown") return "the tenant has no such record";
-  if (refusal.why === "kind") return `a record of kind ${refusal.kind} is never erased: ${unerasable[refusal.kind]}`;
-  return describeHold(refusal.hold);
+  return refusal.why === "unknown" ? "the tenant has no such record" : describeRefusal(refusal);
+}
+
+/** Describes why a record that the tenant has is not erased. */
+export function describeRefusal(refusal: ReapplyRefusal): string {
+  if (refusal.why === "held") return describeHold(refusal.hold);
+  if (refusal.why === "unproven") return "the store has it among the erased ones, and no leaf of the log erased it";
+  return `a record of kind ${refusal.kind} is never erased: ${unerasable[refusal.kind]}`;
 }
 
 function erasureMembers({ recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased }: ErasedRecord) {
@@ -280,7 +286,7 @@ export const ledgerHoldListCommand = command({
 });
 
 /** Describes a hold. */
-export function describeHold({ tenantId, recordId, reason, placedAtMs }: LegalHold): string {
+function describeHold({ tenantId, recordId, reason, placedAtMs }: LegalHold): string {
   const covered = recordId === undefined ? `all of tenant ${tenantId}` : `record ${recordId} of tenant ${tenantId}`;
   return `legal hold on ${covered} since ${new Date(placedAtMs).toISOString()}: ${reason}`;
 }

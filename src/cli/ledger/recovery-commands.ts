@@ -8,7 +8,6 @@ import { auditLog } from "../../ledger/audit/audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState, TimedLog } from "../../ledger/ports/store.ts";
-import { unerasable } from "../../ledger/record/operator-records.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
@@ -19,7 +18,7 @@ import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
 import { logLine, logMembers, parseNames, withAdministration, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal, type Terminal } from "../frame/terminal.ts";
-import { describeHold } from "./erasure-commands.ts";
+import { describeRefusal } from "./erasure-commands.ts";
 import { readKeys } from "./keys-commands.ts";
 
 const warning =
@@ -215,10 +214,7 @@ function leftLine(one: UndoneErasure): string {
 }
 
 function why({ refusal }: UndoneErasure): string {
-  if (refusal === undefined) return "it came back meanwhile";
-  if (refusal.why === "held") return describeHold(refusal.hold);
-  if (refusal.why === "unproven") return "the store has it among the erased ones, and no leaf of the log erased it";
-  return `a record of kind ${refusal.kind} is never erased: ${unerasable[refusal.kind]}`;
+  return refusal === undefined ? "it came back meanwhile" : describeRefusal(refusal);
 }
 
 function membersOf({ tenantId, recordId, leafIndex, erasureLeafIndex, refusal }: UndoneErasure) {

@@ -21,7 +21,7 @@ export interface ErasedRecord {
   readonly erasureLeafIndex: number;
   /** Time of the erasure's leaf: RFC 3339 with milliseconds, UTC. */
   readonly erasedAt: string;
-  /** Whether the record had been erased before this call, which then changed nothing. */
+  /** Whether the record had been erased before this call, and no backup had brought it back: nothing was changed. */
   readonly wasErased: boolean;
 }
 
@@ -37,7 +37,7 @@ export type Unerasable =
   { readonly why: "kind"; readonly kind: RecordKind } | { readonly why: "held"; readonly hold: LegalHold };
 
 /** Why a record is not erased; `unknown` if the tenant has none with this id. */
-export type ErasureRefusal = { readonly recordId: RecordId } & (Unerasable | { readonly why: "unknown" });
+export type ErasureRefusal = { readonly recordId: RecordId } & (ReapplyRefusal | { readonly why: "unknown" });
 
 export type ErasureResult =
   /** All are erased, in the order of the request. */

@@ -8,8 +8,8 @@ import {
   type LegalHold,
   maxErasedAtOnce,
   type NotedErasure,
+  type ReapplyRefusal,
   type UndoneErasure,
-  type Unerasable,
 } from "../../ledger/ports/records-administration.ts";
 import type { AppendableRecord, BatchResult } from "../../ledger/ports/store.ts";
 import { type ErasureOptions, erasureRecord, readErasure, unerasable } from "../../ledger/record/operator-records.ts";
@@ -19,8 +19,13 @@ import { tables } from "./schema.ts";
 import { removeFromSegments } from "./search-segments.ts";
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
 
-const findRecords = `SELECT entry.record_id, entry.leaf_index, entry.leaf,
-         erasure_leaf_index, erasure.leaf AS erasure_leaf
+const isBackSql = (tenant: string) => `(EXISTS (SELECT 1 FROM /*main.*/openings AS own
+                         WHERE own.tenant_id = ${tenant} AND own.record_id = erasures.record_id)
+             OR EXISTS (SELECT 1 FROM kept_answers
+                         WHERE kept_answers.tenant_id = ${tenant}
+                           AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL))`;
+const findRecords = `SELECT entry.tenant_id, entry.record_id, entry.leaf_index, entry.leaf,
+         erasure_leaf_index, erasure.leaf AS erasure_leaf, ${isBackSql("$1")} AS is_back
     FROM entries AS entry
     LEFT JOIN erasures ON erasures.tenant_id = $1 AND erasures.record_id = entry.record_id
     LEFT JOIN entries AS erasure ON erasure.tenant_id = $1 AND erasure.leaf_index = erasure_leaf_index
@@ -38,9 +43,10 @@ export interface FoundRecord {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   readonly kind: RecordKind;
+  /** Its erasure; `wasErased` is false if a backup brought parts of the record back. */
   readonly earlier: ErasedRecord | undefined;
   /** Undefined if it may be, or was. */
-  readonly refusal: Unerasable | undefined;
+  readonly refusal: ReapplyRefusal | undefined;
 }
 
 /** Returns those of the records that the tenant has, in the order of the call, like their erasures' leaves. */
@@ -51,6 +57,8 @@ export async function findErasable(
 ): Promise<readonly FoundRecord[]> {
   const { rows } = await queries.query(findRecords, [tenantId, recordIds]);
   const holdOn = await holdsCovering(queries, tenantId, recordIds);
+  const back = rows.filter(({ is_back }) => Boolean(is_back));
+  const undone = new Map((await withRefusals(queries, tenantId, back)).map((one) => [one.recordId, one]));
   const found = new Map(
     rows.map((row): [RecordId, FoundRecord] => {
       const recordId = row.record_id as RecordId;
@@ -61,14 +69,14 @@ export async function findErasable(
       if (erasureLeafIndex === null)
         return [recordId, { ...one, earlier: undefined, refusal: refusalOf(kind, recordId, holdOn) }];
       const { recorded_at: erasedAt } = readLeaf(`The leaf ${erasureLeafIndex}`, row.erasure_leaf as Uint8Array);
-      const earlier = { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: true };
-      return [recordId, { ...one, earlier, refusal: undefined }];
+      const earlier = { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: !undone.has(recordId) };
+      return [recordId, { ...one, earlier, refusal: undone.get(recordId)?.refusal }];
     }),
   );
   return [...new Set(recordIds)].flatMap((recordId) => found.get(recordId) ?? []);
 }
 
-function refusalOf(kind: RecordKind, recordId: RecordId, holdOn: HoldOn): Unerasable | undefined {
+function refusalOf(kind: RecordKind, recordId: RecordId, holdOn: HoldOn): ReapplyRefusal | undefined {
   if (unerasable[kind] !== undefined) return { why: "kind", kind };
   const hold = holdOn(recordId);
   return hold === undefined ? undefined : { why: "held", hold };
@@ -93,8 +101,8 @@ export async function previewErasure(
   const refused = refusalsOf(recordIds, found);
   if (refused.length > 0) return { refused };
   return {
-    erasable: found.flatMap(({ earlier, refusal: _, ...record }) => (earlier === undefined ? [record] : [])),
-    erased: found.flatMap(({ earlier }) => earlier ?? []),
+    erasable: found.flatMap(({ earlier, refusal: _, ...record }) => (earlier?.wasErased ? [] : [record])),
+    erased: found.flatMap(({ earlier }) => (earlier?.wasErased ? [earlier] : [])),
   };
 }
 
@@ -102,8 +110,9 @@ export async function previewErasure(
 export type AppendOwn = (records: readonly AppendableRecord[]) => Promise<BatchResult>;
 
 /**
- * Erases those of the records that were not: removes the erasable parts of each, appends a leaf, and notes it. The
- * caller checks refusals. Resolves with all of them, in the same order.
+ * Erases those of the records that were not: removes the erasable parts of each, appends a leaf, and notes it. What a
+ * backup brought back is removed again, and keeps its leaf. The caller checks refusals. Resolves with all of them, in
+ * the same order.
  */
 export async function eraseRecords(
   transaction: Transaction,
@@ -112,9 +121,10 @@ export async function eraseRecords(
   { reason, operator, clock, random }: ErasureOptions,
   append: AppendOwn,
 ): Promise<readonly ErasedRecord[]> {
-  const fresh = found.filter(({ earlier }) => earlier === undefined);
+  const remaining = found.filter(({ earlier }) => earlier?.wasErased !== true);
+  const answers = await removeRemains(transaction, tenantId, remaining);
+  const fresh = remaining.filter(({ earlier }) => earlier === undefined);
   if (fresh.length === 0) return found.flatMap(({ earlier }) => earlier ?? []);
-  const answers = await removeRemains(transaction, tenantId, fresh);
   const erasures = fresh.map(({ recordId, leafIndex, kind }) => {
     const idempotencyRecords = answers.filter((row) => row.leaf_index === leafIndex).length;
     const target = { recordId, leafIndex, kind, idempotencyRecords };
@@ -212,16 +222,11 @@ function holdOf(row: Row): LegalHold {
 }
 
 const erasureColumns = "tenant_id, record_id, leaf_index, erasure_leaf_index";
-const isBackSql = `(EXISTS (SELECT 1 FROM /*main.*/openings AS own
-                         WHERE own.tenant_id = erasures.tenant_id AND own.record_id = erasures.record_id)
-             OR EXISTS (SELECT 1 FROM kept_answers
-                         WHERE kept_answers.tenant_id = erasures.tenant_id
-                           AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL))`;
-const cameBack = `SELECT ${erasureColumns} FROM erasures WHERE ${isBackSql} ORDER BY tenant_id, leaf_index`;
+const cameBack = `SELECT ${erasureColumns} FROM erasures WHERE ${isBackSql("erasures.tenant_id")} ORDER BY tenant_id, leaf_index`;
 const entriesAt = `SELECT entries.leaf_index, record_id, leaf, sealed, opening
     FROM entries LEFT JOIN /*main.*/openings USING (tenant_id, record_id)
    WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`;
-const ofTenant = `SELECT ${erasureColumns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql} = $3
+const ofTenant = `SELECT ${erasureColumns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql("$1")} = $3
    ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`;
 
 /**

@@ -268,6 +268,9 @@ export function rotationProblem(
   // The rotation of a log to the newest key may be pending.
   if (firstKey !== undefined && !signingKeys.some((key) => sameHash(key, firstKey)))
     return { leafIndex: 0, message: "the genesis record names a key that never signed for this store" };
+  const newest = signingKeys.at(-1);
+  if (firstKey !== undefined && newest !== undefined && rotations.length === 0 && !sameHash(newest, firstKey))
+    return { leafIndex: 0, message: "no leaf hands over from the key of the genesis record to the one that signs" };
   const first = signingKeys.length - 1 - rotations.length;
   const wrong = rotations.find(({ current, previous }, position) => {
     const [from, to] = [signingKeys[first + position], signingKeys[first + position + 1]];

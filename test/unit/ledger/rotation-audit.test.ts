@@ -30,6 +30,7 @@ test.each([
   ["its genesis names no key, and it was never rotated", [genesis()], undefined],
   ["its genesis names none of the keys", [genesis(new Uint8Array(32).fill(9))], /never signed for this store/],
   ["its genesis names what is no key", [recordOf("genesis", { public_key: "AAAA" })], /names an invalid key/],
+  ["its only rotation is missing", [genesis(second)], /no leaf hands over from the key of the genesis record/],
   ["the first rotation is missing", [genesis(first), toThird], /leaf 1 retires another key than the one that the gen/],
   ["a rotation comes again", [genesis(first), toSecond, toSecond], /another key than the one that leaf 1 brought/],
 ])("the audit decides about a log whose %s", (_what, records, problem) => {

@@ -188,7 +188,6 @@ async function abandon(name: string, open: () => Promise<StoreDatabase>): Promis
       value: { is_sealed: isOn },
       text: isOn ? `the seal would be taken off ${name}` : `${name} is not sealed`,
     },
-    // Also if it is off: the command may have been interrupted before it was off the anchor.
     async take() {
       const wasSealed = await withSource(abandonCopy);
       return {

@@ -249,6 +249,8 @@ describe("the source", () => {
     for (const { name } of triggers) source.query(`DROP TRIGGER ${name}`);
     source.query("DELETE FROM store_copy");
     await expect(source.open(machine)).rejects.toThrow("sealed");
+    expect(await abandon()).toBe(false);
+    await expect(source.open(machine)).rejects.toThrow("sealed");
   });
 });
 
@@ -307,6 +309,18 @@ describe("an interrupted copy", () => {
   test("can be abandoned: the source continues, and can be copied again", async () => {
     await fillLittle();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
+    const interrupted = withEnds([source.database("target")], (from) =>
+      abandonCopy({
+        ...from,
+        transact: (work) =>
+          from.transact(async (transaction) => {
+            await work(transaction);
+            throw new Error("pulled the plug");
+          }),
+      }),
+    );
+    await expect(interrupted).rejects.toThrow("pulled the plug");
+    await expect(source.open(machine)).rejects.toThrow("is sealed: a copy to another store is under way");
     expect(await abandon()).toBe(true);
     expect(await abandon()).toBe(false);
     await fillLittle();

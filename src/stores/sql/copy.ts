@@ -110,14 +110,14 @@ export async function hasBrokenSeal(source: StoreDatabase): Promise<boolean> {
  */
 export async function abandonCopy(source: StoreDatabase): Promise<boolean> {
   await hasBrokenSeal(source);
-  const wasSealed = await source.transact(async (transaction) => {
+  return source.transact(async (transaction) => {
+    // An older copy of the store has no seal: beside the anchor of a store that was copied it must not be served.
     if ((await transaction.query(dropSeal, [])).count === 0) return false;
     await run(transaction, source.sealing.unseal(sealedTables));
+    // Before the commit: if the command is interrupted, the store still has its seal, and the next one ends it.
+    if (source.anchorPath !== undefined) sealAnchor(source.anchorPath, false);
     return true;
   });
-  // Even if the store has no seal: the command may have been interrupted between the two.
-  if (source.anchorPath !== undefined) sealAnchor(source.anchorPath, false);
-  return wasSealed;
 }
 
 /** Also seals the anchor, so that an older copy of the store beside this anchor is refused too. */

@@ -14,6 +14,7 @@ import { startPostgres } from "../harness/postgres.ts";
 import { startStandby } from "../harness/postgres-standby.ts";
 import { startTcpProxy } from "../harness/tcp-proxy.ts";
 import { startWitness } from "../harness/witness.ts";
+import { refused, run } from "../unit/cli/surroundings.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 
@@ -98,4 +99,44 @@ test("after a failover to a standby that lacks it, no record is acknowledged by 
   await Promise.all(witnesses.map((witness) => witness.stop()));
   await logger.close();
   await Promise.all([address.close(), link.close(), fixture.remove(), standby.stop(), primary.stop()]);
+});
+
+test("without an anchor file a command signs only what more than half of the witnesses know as the newest state", async () => {
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  const fixture = await postgresFixture(server);
+  const logKeys = () => (readKeyFile(fixture.keyPath) ?? []).map(({ publicKey }) => publicKey);
+  const named = (seed: number) => startWitness({ logKeys, seed, name: `witness.example/w${seed}` });
+  const [first, second, third] = [await named(1), await named(2), await named(3)];
+  vi.stubEnv("SVC_STORE", fixture.url);
+  vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
+  const setting = [first, second, third].map(({ key, url }) => [key, url]);
+  vi.stubEnv("SVC_WITNESSES", JSON.stringify(Object.fromEntries(setting)));
+  try {
+    const ledger = await fixture.open({ clock, random });
+    const { log, recordId } = await ledger.append(makeRecord(alice));
+    const receipt = () => run("ledger", "receipt", recordId);
+    expect(await receipt()).toMatchObject({ code: 0 });
+    await ledger.append(makeRecord(alice));
+    await third.stop();
+    expect(await receipt()).toMatchObject({ code: 0 });
+    expect([first, second].map(({ seen }) => seen.get(log)?.size)).toEqual([3, 3]);
+
+    // As though the database had been restored from a backup.
+    const newest = first.seen.get(log);
+    first.seen.set(log, { origin: log, size: 9, root: new Uint8Array(32) });
+    await refused(receipt(), "has 3 leaves, and witness witness.example/w1 has seen 9: the store is an older copy");
+    first.seen.set(log, { origin: log, size: 3, root: new Uint8Array(32) });
+    await refused(
+      receipt(),
+      `log ${log} was rewritten before leaf 3: witness witness.example/w1 has seen another tree\n`,
+    );
+    if (newest !== undefined) first.seen.set(log, newest);
+    await second.stop();
+    await refused(receipt(), /witness witness.example\/w2 says nothing of/);
+    await ledger.close();
+  } finally {
+    vi.unstubAllEnvs();
+    await first.stop();
+    await fixture.remove();
+  }
 });

@@ -5,6 +5,7 @@ import { messageOf } from "../../base/errors.ts";
 import { parseRecordId, parseTenantId, systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { listed } from "../../base/visible-text.ts";
+import type { ConfigFor } from "../../config/config.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { AnchorFileError, BackupTargetError } from "../../stores/files/errors.ts";
@@ -44,6 +45,10 @@ export interface OpenedStore {
   readonly archive: OperatorArchive;
   /** Path of the file with the keys that sign checkpoints. */
   readonly keyPath: string;
+  /** Looks at the store as it is now. */
+  now<Result>(look: (archive: OperatorArchive) => Promise<Result>): Promise<Result>;
+  /** The witnesses to ask before a state is signed: without an anchor file, they alone know what was answered. */
+  witnesses(): ConfigFor<"witnesses">["witnesses"];
 }
 
 /** Does work with the store of the settings, opened for reading. */
@@ -52,10 +57,10 @@ export async function withArchive<Result>(
   look: (opened: OpenedStore) => Promise<Result>,
 ): Promise<Result> {
   const config = load("ledger");
-  return withOpened(
-    async () => (await storeBackend(config)).openArchive(),
-    (archive) => look({ archive, keyPath: config.ledgerKey }),
-  );
+  const hasFile = config.store.kind === "sqlite" || config.anchor !== undefined;
+  const now: OpenedStore["now"] = (work) => withOpened(async () => (await storeBackend(config)).openArchive(), work);
+  const witnesses = () => (hasFile ? [] : load("witnesses").witnesses);
+  return now((archive) => look({ archive, keyPath: config.ledgerKey, now, witnesses }));
 }
 
 /** Pause in which a waiting service gets its turn. */

@@ -1,7 +1,10 @@
 /** `keys …`: the keys that sign the checkpoints of the logs. */
 import { existsSync } from "node:fs";
+import { systemClock } from "../../base/clock.ts";
 import { systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
+import { systemTimers } from "../../base/timers.ts";
+import type { ConfigFor } from "../../config/config.ts";
 import { type SignedTree, signedTree } from "../../ledger/append/answering.ts";
 import { findRotations } from "../../ledger/audit/audit.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
@@ -9,7 +12,8 @@ import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/t
 import { cosigning, LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../../ledger/tlog/trusted-key.ts";
-import { isTree } from "../../ledger/witness/witness-log.ts";
+import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
+import { isTree, WitnessLog, type WitnessLogSource } from "../../ledger/witness/witness-log.ts";
 import {
   createKeyFile,
   KeyFileError,
@@ -161,8 +165,8 @@ interface SignedState extends SignedTree {
 }
 
 /**
- * Signs the newest state, up to the given one, that may be signed; throws a Refusal if the anchor or the key does not
- * allow it. Changes neither.
+ * Signs the newest state, up to the given one, that may be signed; throws a Refusal if the anchor, the witnesses or the
+ * key do not allow it. Changes neither anchor nor key.
  */
 export async function signed(opened: OpenedStore, committed: LogState): Promise<SignedState> {
   const { archive } = opened;
@@ -170,10 +174,55 @@ export async function signed(opened: OpenedStore, committed: LogState): Promise<
   const signable = await archive.signable(committed);
   if ("problem" in signable) throw new Refusal(signable.problem);
   const { head } = signable;
+  await requireWitnesses(opened, head, new LogSigner(signing));
   const stored = (await archive.cosignatures()).filter((one) => one.tenantId === head.tenantId && isTree(one, head));
   const cosignatures = () => stored.map(({ line }) => line).join("");
   const signer = cosigning(new LogSigner(signing), { cosignatures });
   return { ...signedTree(head, signer), head, verifierKeys: signer.verifierKeys(head.origin) };
+}
+
+/**
+ * More than half of the witnesses must find that the log, as it is now, continues both the state and what they have seen,
+ * and none must have seen another log. Throws a Refusal.
+ */
+async function requireWitnesses({ now, witnesses }: OpenedStore, head: LogState, signer: LogSigner): Promise<void> {
+  const asked = witnesses();
+  const problems = await askWitnesses(head, asked, {
+    head: (name) =>
+      now(async (archive) => {
+        const [log] = await archive.logs(name);
+        // Makes it durable.
+        if (log !== undefined) await archive.signable(log);
+        return log;
+      }),
+    consistencyProof: (...trees) => now((archive) => archive.consistencyProof(...trees)),
+    sign: signer.sign.bind(signer),
+  });
+  const unsound = problems.filter(({ isUnsound }) => isUnsound);
+  const found = unsound.length > 0 || 2 * problems.length < asked.length ? unsound : problems;
+  if (found.length > 0) throw new Refusal(found.map(({ message }) => message));
+}
+
+/**
+ * Submits the log to all witnesses at once. Resolves with the problem of each that does not cosign it, and whether that
+ * is another log that it has seen.
+ */
+export async function askWitnesses(
+  log: LogState,
+  witnesses: ConfigFor<"witnesses">["witnesses"],
+  logs: WitnessLogSource,
+) {
+  const trusted = trustedWitnesses(witnesses, { fetch: globalThis.fetch, timers: systemTimers });
+  const problems = trusted.map(async (witness) => {
+    const atWitness = new WitnessLog(witness, log, undefined, { logs, clock: systemClock, onEnded: () => {} });
+    await atWitness.cosign(log);
+    const { status } = atWitness;
+    if (!("message" in status)) return [];
+    const isUnsound = status.kind === "unsound";
+    const says = isUnsound ? "" : `witness ${witness.verifier.name} says nothing of ${log.origin}: `;
+    return [{ message: says + status.message, isUnsound }];
+  });
+  return (await Promise.all(problems)).flat();
 }
 
 /**

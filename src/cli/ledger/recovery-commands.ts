@@ -1,17 +1,13 @@
 /** Commands after a loss: adopt a log for a new anchor, accept a time of the clock, erase again what a backup restored. */
 import { systemClock } from "../../base/clock.ts";
 import { systemRandom } from "../../base/ids.ts";
-import { systemTimers } from "../../base/timers.ts";
 import { plural } from "../../base/visible-text.ts";
 import type { ConfigFor } from "../../config/config.ts";
 import { auditLog } from "../../ledger/audit/audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState, TimedLog } from "../../ledger/ports/store.ts";
-import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
-import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
-import { WitnessLog } from "../../ledger/witness/witness-log.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { isAhead } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
@@ -19,7 +15,7 @@ import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
 import { logLine, logMembers, parseNames, withAdministration, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal, type Terminal } from "../frame/terminal.ts";
 import { describeRefusal } from "./erasure-commands.ts";
-import { readKeys } from "./keys-commands.ts";
+import { askWitnesses, readKeys } from "./keys-commands.ts";
 
 const warning =
   "Nothing outside the store says any more that these states are the newest. If the store is an older copy, receipts " +
@@ -49,7 +45,7 @@ export const ledgerAnchorCommand = command({
       const there = anchorIsThere(paths.path, paths.anchorPath);
       if (there !== undefined) throw new Refusal(there);
       const heads = await archive.logs();
-      const found = [...(await audit(archive, heads, terminal)), ...(await askWitnesses(archive, heads, config))];
+      const found = [...(await audit(archive, heads, terminal)), ...(await askAllWitnesses(archive, heads, config))];
       const logs = heads.map(logMembers);
       const lines = logs.map(logLine);
       const problems = found.length > 0 || isVouched ? found : [warning];
@@ -84,30 +80,18 @@ async function audit(archive: OperatorArchive, heads: readonly LogState[], termi
 }
 
 /** Every configured witness must find that every log continues the state that it has seen. */
-async function askWitnesses(
+async function askAllWitnesses(
   archive: OperatorArchive,
   heads: readonly LogState[],
   { witnesses, ledgerKey }: Pick<ConfigFor<"anchor">, "witnesses" | "ledgerKey">,
 ): Promise<string[]> {
-  const trusted = trustedWitnesses(witnesses, { fetch: globalThis.fetch, timers: systemTimers });
-  if (trusted.length === 0) return [];
+  if (witnesses.length === 0) return [];
   const signer = new LogSigner(readKeys(ledgerKey));
   const problems: string[] = [];
   for (const log of heads) {
-    const logs = {
-      head: async () => log,
-      consistencyProof: async (name: LogName, first: number, second: number) =>
-        (await archive.consistencyProof(name, first, second)) ?? [],
-      sign: signer.sign.bind(signer),
-    };
-    for (const witness of trusted) {
-      const atWitness = new WitnessLog(witness, log, undefined, { logs, clock: systemClock, onEnded: () => {} });
-      await atWitness.submit();
-      const { status } = atWitness;
-      if (status.kind === "unsound") problems.push(status.message);
-      if (status.kind === "failed")
-        problems.push(`witness ${witness.verifier.name} says nothing of ${log.origin}: ${status.message}`);
-    }
+    const { consistencyProof } = archive;
+    const logs = { head: async () => log, consistencyProof, sign: signer.sign.bind(signer) };
+    for (const { message } of await askWitnesses(log, witnesses, logs)) problems.push(message);
   }
   return problems;
 }

@@ -2,13 +2,14 @@
  * Walks a whole log, leaf by leaf, for its operator, and reports the first problem. Memory: one tile per level, and the
  * ids of erased records up to their erasure, for a log of any size.
  */
-import { parseJson } from "../../base/json.ts";
+import { orUndefined, parseJson } from "../../base/json.ts";
 import { plural } from "../../base/visible-text.ts";
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { type Leaf, parseLeaf } from "../record/leaf.ts";
 import { ErasedRecords, readFirstKey, readRotation, unerasable } from "../record/operator-records.ts";
+import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/receipt.ts";
 import { open } from "../record/sealing.ts";
 import { RightEdge, type WrittenTile } from "../tlog/right-edge.ts";
 import { tileWidth } from "../tlog/tiles.ts";
@@ -119,7 +120,7 @@ interface CheckedEntry {
 
 function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefined): CheckedEntry {
   const { leafIndex } = entry;
-  const leaf = orFinding(() => parseLeaf(entry.leaf), leafIndex, "does not parse");
+  const leaf = readExactLeaf(entry.leaf) ?? fail(leafIndex, "is malformed");
   const expect = (holds: boolean, what: string) => {
     if (!holds) fail(leafIndex, what);
   };
@@ -128,15 +129,11 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
   expect(previous === undefined || leaf.recorded_at >= previous.recorded_at, "is older than the one before it");
   if (entry.opening === undefined) return { leaf, record: undefined };
   const { sealed, opening } = entry;
-  const bytes = orFinding(() => open(sealed, opening, leaf.commitment), leafIndex, "does not open its record");
-  const record = orFinding(
-    () => parseJson(Buffer.from(bytes).toString("utf8")) as StoredRecord,
-    leafIndex,
-    "has no record",
-  );
-  expect(record.record_id === leaf.record_id && record.kind === leaf.kind, "and its record differ");
-  expect(record.recorded_at === leaf.recorded_at, "and its record differ in time");
-  expect(record.log === head.origin && record.tenant_id === head.tenantId, "has the record of another log");
+  const bytes =
+    orUndefined(() => open(sealed, opening, leaf.commitment)) ?? fail(leafIndex, "does not open its record");
+  const record = readExactRecord(bytes);
+  const problem = record === undefined ? "is malformed" : recordDisagreement(record, leaf, head);
+  if (problem !== undefined) throw new Finding(`the record of leaf ${leafIndex} ${problem}`, leafIndex);
   return { leaf, record };
 }
 
@@ -301,13 +298,4 @@ class Finding extends Error {
 /** Ends the walk with a problem of one leaf. */
 function fail(leafIndex: number, what: string): never {
   throw new Finding(`leaf ${leafIndex} ${what}`, leafIndex);
-}
-
-/** Reads, or ends the walk with a problem of the leaf. */
-function orFinding<Value>(read: () => Value, leafIndex: number, problem: string): Value {
-  try {
-    return read();
-  } catch {
-    return fail(leafIndex, problem);
-  }
 }

@@ -3,7 +3,7 @@ import { parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { Leaf } from "../record/leaf.ts";
 import { type ErasedRecords, readRotation, unerasable } from "../record/operator-records.ts";
-import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/receipt.ts";
+import { type RecordOwner, readExactLeaf, readExactRecord, recordDisagreement } from "../record/receipt.ts";
 import { openingBytes, verifyCommitment } from "../record/sealing.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import { openCheckpoint } from "../tlog/checkpoint.ts";
@@ -24,14 +24,8 @@ export interface CheckedEntry {
   readonly erased: boolean;
 }
 
-/** The log and tenant that a pack's records must have. */
-interface PackOwner {
-  readonly origin: string;
-  readonly tenantId: string;
-}
-
 /** Checks an entry by itself. Throws a PackError that names the line. */
-export function checkEntry(entry: PackEntry, line: number, owner: PackOwner): CheckedEntry {
+export function checkEntry(entry: PackEntry, line: number, owner: RecordOwner): CheckedEntry {
   const { leaf_index: leafIndex, opening, record: recordText, erased = false } = entry;
   const name = `leaf ${leafIndex}`;
   const bytes = Buffer.from(entry.leaf, "utf8");
@@ -47,14 +41,9 @@ export function checkEntry(entry: PackEntry, line: number, owner: PackOwner): Ch
   const commits = openingOf?.length === openingBytes && verifyCommitment(recordBytes, openingOf, leaf.commitment);
   if (!commits) refuse(line, `${name} does not commit to its record`);
   const record = readExactRecord(recordBytes) ?? refuse(line, `the record of ${name} is malformed`);
-  const problem = foreign(record, owner) ?? recordDisagreement(record, leaf);
+  const problem = recordDisagreement(record, leaf, owner);
   if (problem !== undefined) refuse(line, `the record of ${name} ${problem}`);
   return { ...checked, record };
-}
-
-function foreign({ tenant_id: tenantId, log }: StoredRecord, owner: PackOwner): string | undefined {
-  if (tenantId !== owner.tenantId) return "is of another tenant";
-  return log === owner.origin ? undefined : "is of another log";
 }
 
 // Checks that each entry matches a selection by value. A pack cannot prove that one complete, but it proves how many

@@ -159,8 +159,19 @@ export function readExactRecord(bytes: Uint8Array): StoredRecord | undefined {
   });
 }
 
-/** Returns the contradiction between a record and its leaf, or within the record; undefined if there is none. */
-export function recordDisagreement(record: StoredRecord, leaf: Leaf): string | undefined {
+/** The log and tenant that a record must have. */
+export interface RecordOwner {
+  readonly origin: string;
+  readonly tenantId: string;
+}
+
+/**
+ * Returns the contradiction between a record and its leaf, between it and its owner if that is given, or within the
+ * record; undefined if there is none.
+ */
+export function recordDisagreement(record: StoredRecord, leaf: Leaf, owner?: RecordOwner): string | undefined {
+  if (owner !== undefined && record.tenant_id !== owner.tenantId) return "is of another tenant";
+  if (owner !== undefined && record.log !== owner.origin) return "is of another log";
   for (const member of ["record_id", "kind", "recorded_at"] as const)
     if (record[member] !== leaf[member]) return `has another ${member} than its leaf`;
   const { policy_revision: revision } = record.outcome;

@@ -9,15 +9,17 @@ const range = { to: moment(100) };
 const verdict = async (log: MemoryLog) => verdictOf(await log.pack(range), [log.verifier()]);
 
 /** Genesis, leaf 1, and leaf 2 with these members in its record and in its leaf. */
-async function verdictOfForged(record: Members, leaf: Members = {}): Promise<string> {
+function forgedLog(record: Members, leaf: Members = {}): MemoryLog {
   const log = memoryLog();
   log.append();
   log.forge((ownLeaf, ownRecord) => {
     Object.assign(ownLeaf, leaf);
     Object.assign(ownRecord, record);
   });
-  return verdict(log);
+  return log;
 }
+
+const verdictOfForged = (record: Members, leaf?: Members) => verdict(forgedLog(record, leaf));
 
 test("a change in both record and leaf is the operator's word", async () => {
   expect(await verdictOfForged({ kind: "evidence" }, { kind: "evidence" })).toBe("accepted");
@@ -34,8 +36,11 @@ test.each<[string, Members, Members, string]>([
   ["without request", { request: undefined }, {}, "is malformed"],
   ["that is no JSON", { text: "{" }, {}, "is malformed"],
   ["that is nested too deep", { text: `${"[".repeat(9_999)}${"]".repeat(9_999)}` }, {}, "is malformed"],
-])("a record %s is refused", async (_, record, leaf, problem) => {
-  expect(await verdictOfForged(record, leaf)).toMatch(new RegExp(`^line \\d+: the record of leaf 2 ${problem}$`));
+])("a record %s is refused in a pack, and found by an audit of the log", async (_, record, leaf, problem) => {
+  const log = forgedLog(record, leaf);
+  expect(await verdict(log)).toMatch(new RegExp(`^line \\d+: the record of leaf 2 ${problem}$`));
+  const found = leaf.record_id === undefined ? `the record of leaf 2 ${problem}` : /^leaf 2 is not of the record/;
+  expect((await auditLog(log.source, log.head())).problem?.message).toMatch(found);
 });
 
 test.each<[string, Members, Members, string]>([

@@ -60,6 +60,8 @@ export interface SearchQuery {
   readonly newest?: boolean;
   /** Records after this index, in the order of the search: `next` of the previous page. */
   readonly after?: number;
+  /** Searches the log as it was with so many leaves, evidence included; default: all. */
+  readonly size?: number;
   /** Most records of a page: 1 to `maxSearchLimit`. */
   readonly limit: number;
   /** Whether results have a summary. */

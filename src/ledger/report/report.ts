@@ -94,7 +94,7 @@ export const templates: Readonly<Record<ReportTemplate, Template>> = {
 const maxRecords = 100_000;
 
 /**
- * Reads a report, page by page. The log may grow meanwhile: records beyond the checkpoint are left out.
+ * Reads a report, page by page. The log may grow meanwhile: records beyond the checkpoint neither count nor are evidence.
  * Rejects with `invalid_request` if there are more than `maxRecords`, and as the search does.
  */
 export async function readReport(archive: Pick<StoreArchive, "search">, scope: ReportScope): Promise<Report> {
@@ -105,9 +105,8 @@ export async function readReport(archive: Pick<StoreArchive, "search">, scope: R
   const summary = template !== "erasures";
   const rows: FoundRecord[] = [];
   const revisions = new Map<string, string>();
-  for await (const each of everyFound(archive, { tenantId, terms, fromMs, toMs, summary })) {
-    const { leafIndex, recordId, policyRevision, recordedAt } = each;
-    if (leafIndex >= size) continue;
+  for await (const each of everyFound(archive, { tenantId, terms, fromMs, toMs, size, summary })) {
+    const { recordId, policyRevision, recordedAt } = each;
     if (policyRevision !== undefined && !revisions.has(policyRevision)) revisions.set(policyRevision, recordedAt);
     if (!isListed(each)) continue;
     const byId: readonly SearchTerm[] = [{ field: "record_id", value: recordId }];

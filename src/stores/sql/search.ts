@@ -67,7 +67,7 @@ type Candidates = (range: LeafRange) => Promise<Look>;
  */
 export async function searchRecords(queries: Queries, asked: SearchQuery): Promise<SearchPage> {
   const { tenantId } = asked;
-  const size = (await headOfTenant(queries, tenantId))?.size ?? 0;
+  const size = Math.min((await headOfTenant(queries, tenantId))?.size ?? 0, asked.size ?? Number.MAX_SAFE_INTEGER);
   const terms = await withWholeIds(queries, asked);
   if (typeof terms === "string") return { found: [], size, ambiguous: terms };
   const query = { ...asked, terms };

@@ -2,9 +2,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { manualClock } from "../../contract/ledger-records.ts";
+import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { decision, evidence } from "../ledger/pack/records.ts";
-import { type Change, directory, eachWithStore, erasing, run, servedTo } from "./surroundings.ts";
+import { type Change, directory, eachWithStore, erasing, execute, run, servedTo } from "./surroundings.ts";
 
 const startMs = Date.UTC(2026, 0, 30);
 const period = ["--from", "2026-01-30T00:00:00Z", "--to", "2026-02-02T00:00:00Z"];
@@ -117,6 +117,22 @@ test("the cover counts decisions by their evidence, and names the checkpoint tha
   expect(html).toMatch(/<pre>ledger\.example\/[0-9a-f]+\n8\n\S{44}\n\n— ledger\.example\//);
   expect(html.match(/<svg/g)).toHaveLength(2);
   expect(html).toContain("<title>2026-01-30: 2</title>");
+});
+
+test("evidence beyond the checkpoint of a report does not count", async () => {
+  const { anchorPath } = storeIn(directory);
+  const [decided] = await servedTo("bob", [() => decision(true, "access")], { clock });
+  const anchored = "FROM anchored_logs WHERE tenant_id = 'bob'";
+  const [{ size, root } = {}] = execute(`SELECT size, hex(root) AS root ${anchored}`, anchorPath);
+  await servedTo("bob", [() => evidence("access", { decision: decided?.recordId ?? "" })], { clock });
+  const ofBob = ["ledger", "report", "--tenant", "bob", "--template", "access", ...period];
+  expect(await run(...ofBob, "--out", out)).toMatchObject({ code: 0 });
+  expect(readFileSync(out, "utf8")).toContain("<dt>Evidence: evidenced</dt><dd>1</dd>");
+  // A service that is about to advance the anchor.
+  execute(`UPDATE anchored_logs SET size = ${size}, root = x'${root}' WHERE tenant_id = 'bob'`, anchorPath);
+  const before = join(directory, "before.html");
+  expect(await run(...ofBob, "--out", before)).toMatchObject({ code: 0 });
+  expect(readFileSync(before, "utf8")).toContain("<dt>Evidence: missing</dt><dd>1</dd>");
 });
 
 test.each([

@@ -249,6 +249,21 @@ describe("witnesses beside an anchor file", () => {
   });
 });
 
+describe("a witness that has cosigned another tree of the same size", () => {
+  test.each(["names it", "does not name it"])("stops the log, if its answer %s", async (how) => {
+    await open();
+    await append(2);
+    const [{ origin } = { origin: "" }] = await ledger.published();
+    await caughtUp(3);
+    witness().seen.set(origin, { origin, size: 4, root: new Uint8Array(32) });
+    if (how === "names it")
+      witness().answer = (response) => void response.writeHead(409, { "content-type": "text/x.tlog.size" }).end("4\n");
+    await append(1);
+    await vi.waitFor(() => expect(changes.at(-1)).toContain("was rewritten before leaf 4"), { interval: 2 });
+    await expect(append(1)).rejects.toMatchObject({ message: "The log cannot be continued." });
+  });
+});
+
 describe("if answers wait for a quorum", () => {
   async function startThree(): Promise<void> {
     witnesses.push(

@@ -12,6 +12,7 @@ import {
   parseVerifierKey,
   signingKeyOf,
 } from "../../src/ledger/tlog/note-keys.ts";
+import { sameHash } from "../../src/ledger/tlog/tree.ts";
 import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { cosignedText } from "../../src/ledger/witness/cosignature.ts";
 import { listenOnLoopback } from "./loopback.ts";
@@ -84,6 +85,7 @@ export function witnessCore(
     const seen = seenTrees.get(origin);
     const seenSize = seen?.size ?? 0;
     if (oldSize !== seenSize) return { status: 409, text: `${seenSize}\n`, type: "text/x.tlog.size" };
+    if (seen?.size === checkpoint.size && !sameHash(seen.root, checkpoint.root)) return { status: 409 };
     const isConsistent = seen === undefined ? proof.length === 0 : verifyConsistency(seen, checkpoint, proof);
     if (!isConsistent) return { status: 422 };
     seenTrees.set(origin, checkpoint);

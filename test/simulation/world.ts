@@ -706,7 +706,7 @@ export class World {
           if (!process.isAlive) return;
           timeout();
           if (status === 200) resolve({ kind: "cosigned", lines: text });
-          else if (status === 409) resolve({ kind: "conflict", size: parseWitnessSize(text) ?? 0 });
+          else if (status === 409) resolve({ kind: "conflict", size: parseWitnessSize(text) });
           else if (status === 422) resolve({ kind: "inconsistent" });
           else reject(new Error(`status ${status}`));
         });

@@ -54,9 +54,8 @@ function answerOf({ status, headers }: Response, text: string): WitnessAnswer {
   if (status === 404) return { kind: "unknown_log" };
   if (status === 403) return { kind: "untrusted_key" };
   if (status === 422) return { kind: "inconsistent" };
-  const size = status === 409 && headers.get("content-type") === sizeType ? parseWitnessSize(text) : undefined;
-  if (size !== undefined) return { kind: "conflict", size };
-  throw new Error(`status ${status}`);
+  if (status !== 409) throw new Error(`status ${status}`);
+  return { kind: "conflict", size: headers.get("content-type") === sizeType ? parseWitnessSize(text) : undefined };
 }
 
 /** A configured witness. */

@@ -164,7 +164,9 @@ export class WitnessLog {
       if (oldSize > log.size) log = await this.#headFrom(oldSize);
       const answer = await traced(span, "witness.add_checkpoint", (part) => this.#send(log, oldSize, part), "client");
       if (answer.kind === "cosigned") return this.#keep(log, answer.lines);
-      if (answer.kind !== "conflict") throw this.#refused(answer, log, oldSize);
+      const isSameSize = answer.kind === "conflict" && oldSize === log.size && (answer.size ?? oldSize) === oldSize;
+      if (answer.kind !== "conflict" || isSameSize) throw this.#refused(answer, log, oldSize);
+      if (answer.size === undefined) throw new Error("status 409");
       if (answer.size <= oldSize) inVain += 1;
       oldSize = answer.size;
     }
@@ -234,8 +236,8 @@ export function parseWitnessSize(body: string): number | undefined {
 export type WitnessAnswer =
   /** Signature lines, not verified. */
   | { readonly kind: "cosigned"; readonly lines: string }
-  /** The witness's newest cosigned size, which differs from the request's. */
-  | { readonly kind: "conflict"; readonly size: number }
+  /** The witness's newest cosigned size, which differs from the request's; or undefined or the same if its root does. */
+  | { readonly kind: "conflict"; readonly size: number | undefined }
   /** The proof does not lead from the witness's cosigned tree to the request's. */
   | { readonly kind: "inconsistent" }
   /** The witness does not know this log, or its signing key. */

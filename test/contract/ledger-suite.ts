@@ -291,6 +291,22 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       expect(verifyReceipt(givenOf((await single).receipt), verifier).record).toBeDefined();
     });
 
+    test("no receipt has an audit path that a damaged tile makes", async () => {
+      const { log, recordId } = await ledger.append(makeRecord(alice));
+      const name = logNameOf(log);
+      const verifier = await fixture.verifier(log);
+      const receipt = await ledger.receipt(name, recordId);
+      expect(typeof receipt === "object" && verifyReceipt(givenOf(receipt), verifier)).toMatchObject({ leafIndex: 1 });
+      await fixture.damageTile("alice");
+      const damaged = { reason: "internal", message: "The stored record is damaged." };
+      await expect(ledger.receipt(name, recordId)).rejects.toMatchObject(damaged);
+      await fixture.reading(async (archive) => {
+        const [head] = await archive.logs(name);
+        if (head === undefined) throw new Error("There is no log.");
+        await expect(archive.proven(name, head, recordId)).rejects.toMatchObject(damaged);
+      });
+    });
+
     describe("a record with an idempotency scope", () => {
       const hour = 60 * 60 * 1_000;
       const idempotency = (scope: string, changes: Partial<Idempotency> = {}): Idempotency => ({

@@ -5,6 +5,7 @@ import type { ShownOfRecord } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, LogState, StoredTree } from "../ports/store.ts";
 import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
 import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
+import { verifyInclusion } from "../tlog/tree-verify.ts";
 
 interface LoggedRecord {
   readonly recordId: RecordId;
@@ -22,10 +23,16 @@ interface LoggedBatch {
   readonly entries: readonly (Omit<LoggedRecord, "recordedAt"> & { readonly leafHash: Hash })[];
 }
 
-/** The material of a receipt: the record, and its audit path in the tree whose size and root are `stored`. */
+/**
+ * The material of a receipt: the record, and its audit path in the tree whose size and root are `stored`. Throws if the
+ * path does not lead to the root, because a tile is damaged or missing.
+ */
 export function committedRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): CommittedRecord {
-  const path = formatPath(tree.inclusionProof(logged.leafIndex));
-  return toCommitted(logged, logged.recordedAt, leafHash(logged.leaf), path, stored);
+  const { leafIndex, leaf, recordedAt } = logged;
+  const path = tree.inclusionProof(leafIndex);
+  const hash = leafHash(leaf);
+  if (!verifyInclusion(hash, leafIndex, stored.size, stored.root, path)) throw new Error("a tile is damaged");
+  return toCommitted(logged, recordedAt, hash, formatPath(path), stored);
 }
 
 /** The batch's own records, without the genesis. */

@@ -13,7 +13,7 @@ import { headByName, heads, readCosignatures, readTiles, readTree, visibleOpenin
 import type { Queries } from "./queries.ts";
 import { findRegistrations } from "./registrations.ts";
 import { searchRecords } from "./search.ts";
-import { openStoredBytes, openStoredRecord, readLeaf } from "./stored-record.ts";
+import { openStoredBytes, openStoredRecord, orDamaged, readLeaf } from "./stored-record.ts";
 
 const leavesOf = `SELECT leaf FROM entries
    WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3 ORDER BY leaf_index`;
@@ -54,7 +54,8 @@ export function storeReader(database: ReadDatabase, noted?: string) {
       const record = openStoredBytes(what, leaf, sealed, opening);
       const recordedAt = readLeaf(what, leaf).recorded_at;
       const logged = { recordId, leafIndex, recordedAt, leaf, opening, record };
-      return committedRecord(logged, await readTree(database, head.tenantId, tree.size, [leafIndex]), tree);
+      const own = await readTree(database, head.tenantId, tree.size, [leafIndex]);
+      return orDamaged(`the audit path of ${what}`, () => committedRecord(logged, own, tree));
     },
 
     /** In one snapshot: a rebuild that ends meanwhile would remove the index that the search reads. */

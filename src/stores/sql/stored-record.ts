@@ -32,7 +32,8 @@ export function openStoredBytes(what: string, leaf: Uint8Array, sealed: Uint8Arr
   return orDamaged(what, () => open(sealed, opening, parseLeaf(leaf).commitment));
 }
 
-function orDamaged<Value>(what: string, read: () => Value): Value {
+/** Reads. Throws `DamagedError`, which names `what`, if that throws. */
+export function orDamaged<Value>(what: string, read: () => Value): Value {
   try {
     return read();
   } catch (cause) {

@@ -1,4 +1,5 @@
 /** Idempotency records (table `kept_answers`). */
+import { clockDifferenceMs } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { SealedEntry } from "../../ledger/append/sequence.ts";
 import type { IdempotencyRow } from "../../ledger/ports/archive.ts";
@@ -125,8 +126,8 @@ export async function keepAnswers(
   const rows = calling.flatMap(({ head: { tenantId, size }, calls }) =>
     calls.map(({ scope, leafIndex, sealed }) => [tenantId, scope, leafIndex, size, nowMs, sealed]),
   );
-  const expired = calling.map(
-    ({ head, calls }) => [head.tenantId, nowMs - idempotencyTtlMs, purgedPerInsert * calls.length] as const,
-  );
+  // The clock of another replica may be behind this one.
+  const beforeMs = nowMs - clockDifferenceMs - idempotencyTtlMs;
+  const expired = calling.map(({ head, calls }) => [head.tenantId, beforeMs, purgedPerInsert * calls.length] as const);
   await Promise.all([transaction.each(purge, expired), transaction.insert(tables.keptAnswers, rows)]);
 }

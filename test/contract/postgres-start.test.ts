@@ -1,11 +1,11 @@
 /** What a database, its schema and its keys must be before anything is served from it. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
-import { openPostgresArchive } from "../../src/stores/postgres/backend.ts";
+import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { startPostgres } from "../harness/postgres.ts";
@@ -184,6 +184,23 @@ describe("an anchor in a file", () => {
     await expect(open()).rejects.toThrow("the store is an older copy");
     const other = await postgresFixture(server);
     await expect(other.open({ ...options, anchorPath })).rejects.toThrow("another store");
+    await other.remove();
+  });
+
+  test("is needed by a command that appends, which makes none, and closes it if it cannot read the store", async () => {
+    const anchorPath = join(folder, "anchor");
+    await using database = await openPostgresDatabase({ target: fixture.target, anchorPath });
+    await expect(database.openAnchor()).rejects.toThrow(`${anchorPath} is missing: nothing may be appended.`);
+    expect(existsSync(anchorPath)).toBe(false);
+    await start({ ...options, anchorPath });
+    (await database.openAnchor())?.close();
+    const other = await postgresFixture(server);
+    await using another = await openPostgresDatabase({ target: other.target, anchorPath });
+    await expect(another.openAnchor()).rejects.toThrow("is not the anchor of this store");
+    await fixture.query("DELETE FROM store");
+    await expect(database.openAnchor()).rejects.toThrow("lost its identity");
+    // The last connection removes it.
+    expect(existsSync(`${anchorPath}-wal`)).toBe(false);
     await other.remove();
   });
 });

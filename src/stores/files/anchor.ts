@@ -222,6 +222,23 @@ export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
   return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs });
 }
 
+/**
+ * Opens a store's anchor to append beside services. Throws `IncompatibleStoreError` if the file is missing, new or
+ * another store's, and as `SqliteAnchor.open`.
+ */
+export function openAnchorOf(path: string, storeId: string, openConnection: OpenConnection = openReal): SqliteAnchor {
+  if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing: nothing may be appended.`);
+  const options = { ...anchorConnection, path, busyTimeoutMs: commandBusyTimeoutMs };
+  const anchor = SqliteAnchor.open(options, openConnection);
+  try {
+    if (anchor.storeId() === storeId) return anchor;
+    throw new IncompatibleStoreError(`${path} is not the anchor of this store: nothing may be appended.`);
+  } catch (error) {
+    anchor.close();
+    throw error;
+  }
+}
+
 /** Makes the file refuse every write, or ends this. A store that was never served has none. */
 export function sealAnchor(path: string, isOn: boolean): void {
   if (!existsSync(path)) return;

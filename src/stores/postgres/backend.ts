@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { Client } from "pg";
 import type { PostgresTarget } from "../../base/postgres-url.ts";
 import { systemTimers } from "../../base/timers.ts";
-import { openAnchor } from "../files/anchor.ts";
+import { openAnchorOf } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { readStoreId } from "../sql/anchoring.ts";
 import { archiveOver, type OperatorArchive } from "../sql/archive.ts";
@@ -136,13 +136,8 @@ export async function openPostgresDatabase(
     // Each erasure has its leaf.
     notesErasures: false,
     async openAnchor() {
-      if (options.anchorPath === undefined) return undefined;
-      const anchorPath = resolve(options.anchorPath);
-      const anchor = openAnchor(anchorPath, timeoutMs);
-      const anchored = anchor.storeId();
-      if (anchored === undefined || anchored === (await readStoreId(pool))) return anchor;
-      anchor.close();
-      throw new IncompatibleStoreError(`${anchorPath} is the anchor of another store: nothing may be appended.`);
+      const { anchorPath } = options;
+      return anchorPath === undefined ? undefined : openAnchorOf(resolve(anchorPath), await readStoreId(pool));
     },
     openArchive: () => openPostgresArchive(options),
     clockMs: () => clockMs(pool),

@@ -1,6 +1,6 @@
 /** The embedded store, for the service and its commands. */
 import { existsSync, statSync } from "node:fs";
-import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
+import { openAnchorOf } from "../files/anchor.ts";
 import {
   type OpenConnection,
   openConnection as openReal,
@@ -9,7 +9,6 @@ import {
   type SqliteConnection,
   sealing,
 } from "../files/connection.ts";
-import { IncompatibleStoreError } from "../files/errors.ts";
 import { archiveOver, type OperatorArchive } from "../sql/archive.ts";
 import type { Purpose, StoreBackend, StoreDatabase, StoreSettings } from "../sql/backend.ts";
 import { backUpSqlite } from "./backup.ts";
@@ -100,15 +99,7 @@ export function openSqliteDatabase(
       name: path,
       anchorPath,
       notesErasures: true,
-      async openAnchor() {
-        if (!existsSync(anchorPath))
-          throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
-        const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
-        return opened(SqliteAnchor.open(options, openConnection), (anchor) => {
-          if (anchor.storeId() === readStoreId(connection)) return anchor;
-          throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
-        });
-      },
+      openAnchor: async () => openAnchorOf(anchorPath, readStoreId(connection), openConnection),
       openArchive: async () => openSqliteArchive({ path, anchorPath }),
       sizeBytes: async () => sizeBytes(path),
       rewrite: async () => connection.exec("VACUUM"),

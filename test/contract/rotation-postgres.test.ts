@@ -1,7 +1,13 @@
 import { Client } from "pg";
-import { expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { systemTimers } from "../../src/base/timers.ts";
+import { encodeRecord } from "../../src/ledger/append/record-text.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
+import type { PostgresConnection } from "../../src/stores/postgres/connection/connection.ts";
+import { ConnectionPool } from "../../src/stores/postgres/connection/pool.ts";
+import { LogWriter } from "../../src/stores/postgres/log-writer.ts";
+import { SigningKeysOfStore } from "../../src/stores/sql/key-ring.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { run } from "../unit/cli/surroundings.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -97,6 +103,76 @@ test("a rotation during an append's wait for the head is seen under its lock", a
     await ledger.close();
     await fixture.remove();
   }
+});
+
+describe("a rotation that a replica follows in the middle of its append to", () => {
+  test.each([
+    ["a log that begins", "INSERT INTO log_names", []],
+    ["a log whose tiles it has to read", "JOIN tiles", ["genesis", "decision"]],
+  ])("%s brings the log to no key that its leaves do not name", async (what, moment, before) => {
+    const fixture = await postgresFixture(server);
+    const { clock, random, makeRecord } = recordKit(what);
+    const alice = tenant("alice");
+    const first = await fixture.open({ clock, random });
+    if (before.length > 0) await first.append(makeRecord(alice));
+    await first.close();
+    const next = random(new Uint8Array(32));
+    let current = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
+    const keys = new SigningKeysOfStore({
+      get current() {
+        return current;
+      },
+      statementOf: () => undefined,
+      follow(newest) {
+        current = newest;
+      },
+    });
+    let rotations = 0;
+    /** Another replica notes its key before the statement, and work for another tenant follows it. */
+    const rotateBefore = async (statement: string) => {
+      if (!statement.includes(moment) || rotations++ > 0) return;
+      const hex = Buffer.from(next).toString("hex");
+      await fixture.query(`INSERT INTO signing_keys (position, public_key) VALUES (1, '\\x${hex}')`);
+      await keys.follow({ query: async (text) => ({ rows: await fixture.query(text), count: 0 }) });
+    };
+    class RotatedPool extends ConnectionPool {
+      override async write(statement: string, values: readonly unknown[]) {
+        await rotateBefore(statement);
+        return super.write(statement, values);
+      }
+      override transaction<Result>(work: (connection: PostgresConnection) => Promise<Result>, lockTimeoutMs?: number) {
+        return super.transaction((connection) => {
+          const query: PostgresConnection["query"] = async (statement, values) => {
+            await rotateBefore(statement);
+            return connection.query(statement, values);
+          };
+          const [insert, each] = [connection.insert.bind(connection), connection.each.bind(connection)];
+          return work({ query, insert, each } as PostgresConnection);
+        }, lockTimeoutMs);
+      }
+    }
+    const { target } = fixture;
+    const pool = new RotatedPool({ target, poolSize: 4, timeoutMs: 10_000, timers: systemTimers });
+    try {
+      await keys.follow(pool);
+      const options = { pool, anchor: undefined, originPrefix: "ledger.example/logs", clock, random, keys };
+      const writer = new LogWriter(options);
+      const append = async () => {
+        const [outcome] = await writer.write([{ tenantId: alice, records: [encodeRecord(makeRecord(alice))] }]);
+        return outcome !== undefined && "later" in outcome ? outcome.later : outcome;
+      };
+      expect(await append()).toHaveProperty("results.length", 1);
+      expect(rotations).toBe(1);
+      expect(await fixture.query("SELECT key_position FROM log_heads")).toEqual([{ key_position: 0 }]);
+      expect(await append()).toHaveProperty("results.length", 1);
+      const kinds = (await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind);
+      const begun = before.length > 0 ? before : ["genesis"];
+      expect(kinds).toEqual([...begun, "decision", "key_rotation", "decision"]);
+    } finally {
+      await pool.close();
+      await fixture.remove();
+    }
+  });
 });
 
 test("ledger verify accepts a second rotation that a log lacks, and no unknown key", async () => {

@@ -167,7 +167,8 @@ export class LogWriter {
   /** Nothing is announced before the commit: only then is it known which key may sign the log. */
   async #open({ tenantId, records }: TenantBatch): Promise<Appended> {
     const { fresh } = planBatch(records, () => undefined);
-    const begun = this.#tools.sequence(undefined, fresh.slice(0, turnOf(fresh, this.#tools)));
+    const sequenced = this.#tools.sequence(undefined, fresh.slice(0, turnOf(fresh, this.#tools)));
+    const begun = { ...sequenced, keyPosition: this.#tools.keys?.position ?? 0 };
     // First, in its own statement: the name's row may be on another node than the tenant's rows.
     await this.#pool.write(nameLog, [logNameOf(begun.head.origin), tenantId]);
     const opened = await this.#pool.transaction((connection) =>

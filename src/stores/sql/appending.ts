@@ -64,8 +64,8 @@ export interface Part {
   readonly head: StoredHead | undefined;
   /** The log's search index in use. */
   readonly index?: IndexGeneration | undefined;
-  /** First records of a new log, which has its name already. */
-  readonly begun?: Sequenced;
+  /** First records of a new log, which has its name already, and the position of the key that its genesis names. */
+  readonly begun?: Sequenced & Pick<StoredHead, "keyPosition">;
   /** What is kept under the batch's scopes. */
   readonly kept?: readonly KeptRow[];
 }
@@ -271,7 +271,9 @@ class Appending {
     const { keys, terms } = this.#tools;
     const atOnce = turnOf(fresh, this.#tools);
     const first = part.begun ?? this.#tools.sequence(part.head, fresh.slice(0, atOnce));
-    const keyPosition = keys?.position ?? part.head?.keyPosition ?? 0;
+    // The log goes on to no other key than its leaves name: the process may have followed a rotation since they were made.
+    const handedTo = part.head && part.head.keyPosition + part.handover.length;
+    const keyPosition = part.begun?.keyPosition ?? handedTo ?? keys?.position ?? 0;
     const committed: CommittedRecord[] = [];
     let log = part.head;
     let [waiting, read] = [part.waiting, readAgain];

@@ -82,7 +82,11 @@ export function archiveOver(source: ArchiveSource) {
   async function anchorProblems(): Promise<readonly AnchorFinding[]> {
     if (anchorPath === undefined) return [];
     using anchor = readAnchor(anchorPath);
-    if (anchor === undefined) return isAnchored ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
+    // A refused start leaves a new file.
+    if (anchor?.storeId() === undefined) {
+      const message = `${anchorPath} is ${anchor === undefined ? "missing" : "new"}`;
+      return isAnchored ? [{ tenantId: undefined, message }] : [];
+    }
     const logs = anchor.all();
     const noted = { storeId: () => anchor.storeId(), all: () => logs };
     return await source.withNewest((queries) => findAnchorProblems(queries, noted, anchorPath));

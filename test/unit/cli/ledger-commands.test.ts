@@ -14,6 +14,7 @@ import {
   makeRecord,
   openLedger,
   refused,
+  removeDatabase,
   run,
   served,
 } from "./surroundings.ts";
@@ -69,6 +70,14 @@ describe("keys", () => {
     expect(await run("ledger", "pack", ...alice, "--to", "2030-01-01T00:00:00Z", "--out", pack)).toEqual(refused);
     expect(await run("ledger", "export", ...alice, "--out", log)).toEqual(refused);
     expect([pack, join(log, "checkpoint")].filter(existsSync)).toEqual([]);
+  });
+
+  test("nothing is signed beside the new anchor that a refused start leaves", async () => {
+    const [recorded] = await serve("alice");
+    removeDatabase(storeIn(directory).anchorPath);
+    await expect(serve("alice")).rejects.toThrow("is new, but this store had an anchor");
+    await refused(run("ledger", "receipt", recorded?.recordId ?? ""), `${storeIn(directory).anchorPath} is new\n`);
+    await refused(run("ledger", "verify"), `${storeIn(directory).anchorPath} is new\n`);
   });
 
   test("rotate changes to a new key, with an overlap", async () => {

@@ -306,6 +306,25 @@ describe("an interrupted copy", () => {
     await (await openTarget()).ledger.close();
   });
 
+  test("leaves a target whose logs no command signs", async () => {
+    await fillLittle();
+    const pullThePlug = (text: string) => {
+      if (text.startsWith("auditing the target")) throw new Error("pulled the plug");
+    };
+    await expect(copy(pullThePlug)).rejects.toThrow("pulled the plug");
+    await target.reading(async (archive) => {
+      const [head] = await archive.logs();
+      expect(head && (await archive.signable(head))).toEqual({
+        problem: "a store is still being copied to this one",
+      });
+    });
+    await copy();
+    await target.reading(async (archive) => {
+      const [head] = await archive.logs();
+      expect(head && (await archive.signable(head))).toEqual({ head });
+    });
+  });
+
   test("can be abandoned: the source continues, and can be copied again", async () => {
     await fillLittle();
     await expect(breakOff()).rejects.toThrow("pulled the plug");

@@ -20,7 +20,7 @@ import { type Database, type Queries, type Row, throughAll, translated } from ".
 import { storeReader } from "./reader.ts";
 import { artifactKeyOf } from "./registrations.ts";
 import { indexOf, rowsInSegments } from "./search-segments.ts";
-import { findOrphanRows } from "./store-checks.ts";
+import { findOrphanRows, readCopyState } from "./store-checks.ts";
 
 const entriesOf = (
   opening: string,
@@ -94,6 +94,8 @@ export function archiveOver(source: ArchiveSource) {
 
   /** Returns the newest state, up to this one, that may be signed: what lies beyond the anchor was not answered yet. */
   async function signable(head: LogState): Promise<SignableState> {
+    if ((await readCopyState(source))?.part === "target")
+      return { problem: "a store is still being copied to this one" };
     await source.settle?.(head.tenantId);
     const problems = await anchorProblems();
     const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);

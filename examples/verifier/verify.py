@@ -791,7 +791,13 @@ def canonical_digest(given):
 
 DIGITS, LOWER, UPPER = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 BITCOIN = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-# Alphabets of multibase, by prefix: all but base256emoji.
+EMOJI = (
+    "🚀🪐☄🛰🌌🌑🌒🌓🌔🌕🌖🌗🌘🌍🌏🌎🐉☀💻🖥💾💿😂❤😍🤣😊🙏💕😭😘👍😅👏😁🔥🥰💔💖💙😢🤔😆🙄💪😉☺👌🤗💜😔😎😇🌹🤦🎉💞✌✨🤷😱😌🌸🙌"
+    "😋💗💚😏💛🙂💓🤩😄😀🖤😃💯🙈👇🎶😒🤭❣😜💋👀😪😑💥🙋😞😩😡🤪👊🥳😥🤤👉💃😳✋😚😝😴🌟😬🙃🍀🌷😻😓⭐✅🥺🌈😈🤘💦✔😣🏃💐☹🎊💘😠☝"
+    "😕🌺🎂🌻😐🖕💝🙊😹🗣💫💀👑🎵🤞😛🔴😤🌼😫⚽🤙☕🏆🤫👈😮🙆🍻🍃🐶💁😲🌿🧡🎁⚡🌞🎈❌✊👋😰🤨😶🤝🚶💰🍓💢🤟🙁🚨💨🤬✈🎀🍺🤓😙💟🌱😖👶"
+    "🥴▶➡❓💎💸⬇😨🌚🦋😷🕺⚠🙅😟😵👎🤲🤠🤧📌🔵💅🧐🐾🍒😗🤑🌊🤯🐷☎💧😯💆👆🎤🙇🍑❄🌴💣🐸💌📍🥀🤢👅💡💩👐📸👻🤐🤮🎼🥵🚩🍎🍊👼💍📣🥂"
+)
+# Alphabets of multibase, by prefix.
 BASES = {
     **{"0": "01", "7": DIGITS[:8], "9": DIGITS, "f": DIGITS + "abcdef", "F": DIGITS + "ABCDEF"},
     **dict.fromkeys("bc", LOWER + "234567") | dict.fromkeys("BC", UPPER + "234567"),
@@ -799,13 +805,15 @@ BASES = {
     **{"h": "ybndrfg8ejkmcpqxot1uwisza345h769", "k": DIGITS + LOWER, "K": DIGITS + UPPER},
     **{"z": BITCOIN, "Z": BITCOIN[:9] + BITCOIN[33:] + BITCOIN[9:33]},
     **dict.fromkeys("mM", UPPER + LOWER + DIGITS + "+/") | dict.fromkeys("uU", UPPER + LOWER + DIGITS + "-_"),
+    EMOJI[0]: EMOJI,
 }
 
 
 def decode_base(alphabet, encoded):
     """The bytes; None if the text is not of this alphabet."""
     bits = len(alphabet).bit_length() - 1
-    is_binary = len(alphabet) == 1 << bits
+    # base256emoji has no padding.
+    is_binary = len(alphabet) == 1 << bits < 256
     plain = encoded.rstrip("=") if is_binary else encoded
     value = 0
     for character in plain:

@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { base36 } from "multiformats/bases/base36";
 import { base58btc } from "multiformats/bases/base58";
+import { base256emoji } from "multiformats/bases/base256emoji";
 import { CID } from "multiformats/cid";
 import { describe, expect, test } from "vitest";
 import ranges from "../../clients/conformance/vectors/ranges.json" with { type: "json" };
@@ -139,6 +140,7 @@ describe("packs", () => {
       { digest: `sha-256:${hex.toUpperCase()}`, cid: cid.toUpperCase() },
       { digest: `sha2-256:${Buffer.from(hex, "hex").toString("base64url")}`, cid: CID.parse(cid).toString(base58btc) },
       { digest: `sha256:${Buffer.from(hex, "hex").toString("base64")}`, cid: CID.parse(cid).toString(base36) },
+      { digest: `sha256:${hex}`, cid: CID.parse(cid).toString(base256emoji) },
     ];
     for (const named of spellings) log.append(evidence("access", named));
     log.append(evidence("access", { digest: `sha256:${"cd".repeat(32)}`, cid: rawCid("cd".repeat(32)) }));

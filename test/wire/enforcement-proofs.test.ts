@@ -90,7 +90,7 @@ test("a rewrap of an opened file is refused", async () => {
   );
   copyFileSync(at("rewrapped"), at("of-opened"));
   writeFileSync(receiptsPathOf(at("of-opened")), JSON.stringify({ ...file, previous: opened }));
-  expect(await failureOf(verifyArtifact({ artifact: at("of-opened"), logKeys }))).toBe("invalid");
+  expect(await failureOf(verifyArtifact({ artifact: at("of-opened"), logKeys }))).toBe("not_authentic");
 });
 
 /** A producer that asks about something else than it does. */

@@ -90,8 +90,6 @@ function isReceiptsFile(value: unknown, links = 0): value is ReceiptsFile {
   const texts = ["artifact_profile", "artifact_digest", "artifact_cid", "decision_id", "evidence_id"];
   const { format, operation, receipts, previous } = members;
   if (format !== receiptsFormat || !areTexts(members, texts) || !isOperation(operation)) return false;
-  // An artifact is made of an artifact, not of a file that was opened.
-  if (links > 0 && operation === "access") return false;
   if (typeof receipts !== "object" || receipts === null) return false;
   if (!Object.values(receipts).every((receipt) => typeof receipt === "object" && receipt !== null)) return false;
   if (previous === undefined) return true;
@@ -107,7 +105,8 @@ export async function previousOf(input: unknown, artifactDigest: string): Promis
   if (typeof input !== "string") return undefined;
   // What the successor adds is less than half of a file.
   const found = await readReceipts(receiptsPathOf(input), maxFileBytes / 2).catch(() => undefined);
-  return found?.artifact_digest === artifactDigest && isReceiptsFile(found, 1) ? found : undefined;
+  const isOwn = found?.operation !== "access" && found?.artifact_digest === artifactDigest;
+  return isOwn && isReceiptsFile(found, 1) ? found : undefined;
 }
 
 /** Adds the receipt of an event that was sent later. Ignores a file that is gone, or belongs to another event. */

@@ -197,6 +197,7 @@ async function chainOf(
     return { origin: originOf(found, (registration ?? plan) as Proven) };
   }
   if (found.previous === undefined) return {};
+  if (found.previous.operation === "access") fail("an artifact is said to be made of an opened file");
   const records = await provenRecords(found.previous, logKeys);
   const { previous, origin } = await chainOf(found.previous, records, parts, logKeys);
   const own = { ...parts, ...(previous && { previous: previous.record }) };

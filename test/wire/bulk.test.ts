@@ -327,15 +327,17 @@ describe("scopes and quotas", () => {
     const quotas = join(folder, "quotas.json");
     const requests = { limit: 10, period_seconds: 3600 };
     const artifacts = { artifact_bytes: { limit: 65_536, period_seconds: 3600 } };
-    const tenants = { limited: { requests, records: requests }, bulky: artifacts, streaming: artifacts };
+    const asking = { requests: { limit: 100, period_seconds: 3600 } };
+    const tenants = { limited: { requests, records: requests }, bulky: artifacts, streaming: artifacts, asking };
     writeFileSync(quotas, JSON.stringify({ tenants }));
     const clients = [
       ["limited", ["platform-api.access", "policy.read"]],
+      ["asking", ["platform-api.access", "policy.read"]],
       ["bulky", ["platform-api.access", "artifacts.write"]],
       ["streaming", ["platform-api.access", "artifacts.write"]],
       ["unscoped", ["platform-api.access", "keys.use"]],
     ] as const;
-    const env = { SVC_BULK: "on", SVC_QUOTAS: quotas };
+    const env = { SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_QUOTAS: quotas };
     const issuerClients = clients.map(([tenantId, scopes]) => ({
       ...{ clientId: tenantId, clientSecret: "a secret of the test", tenantId, principalId: "payroll", scopes },
     }));
@@ -375,6 +377,13 @@ describe("scopes and quotas", () => {
     const last = await ask(3);
     expect(last.status).toBe(200);
     expect(remaining(last)).toContain('"records";r=4');
+  });
+
+  test("quotas count the questions of an enforcement point, and the answer says what they leave", async () => {
+    const evaluations = Array.from({ length: 10 }, () => ({ resource: { type: "record", id: "r" } }));
+    const body = { subject: { type: "principal", id: "payroll" }, action: { name: "access" }, evaluations };
+    const answer = await rest(`${gateway.url}/access/v1/evaluations`, { token: await tokenOf("asking"), body });
+    expect([answer.status, answer.headers.get("ratelimit")]).toEqual([200, expect.stringContaining('"requests";r=90')]);
   });
 
   const artifact = { artifact_digest: "own:1", artifact_object_b64: "A".repeat(40_000) };

@@ -74,6 +74,7 @@ export async function takeForBatch(
   artifactBytes = 0,
 ): Promise<SettleItems> {
   const hold = await takeMany(quotas, count, true, call, signal, artifactBytes);
+  if (hold !== undefined) call.announced = quotaHeaders(hold.states);
   if (hold?.refusal !== undefined) throw hold.refusal;
   return (records, requests = count) => hold?.settle({ requests, records });
 }

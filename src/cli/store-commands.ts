@@ -12,7 +12,7 @@ import { compactStore } from "../stores/sql/compact.ts";
 import type { CopiedStore } from "../stores/sql/copy.ts";
 import { command, loggedStepFlags, type Step } from "./frame/command.ts";
 import { inStore, logLine, logMembers } from "./frame/store.ts";
-import { type Answer, createProgress, Refusal } from "./frame/terminal.ts";
+import { type Answer, Refusal } from "./frame/terminal.ts";
 
 /** Creates the store, or upgrades it to this program's schema. */
 export const migrateCommand = command({
@@ -63,19 +63,18 @@ export const storeCompactCommand = command({
   options: {
     "--rewrite": "rewrite an embedded store's file too, without free pages: its callers are refused meanwhile",
   },
-  async run({ options: { rewrite = false }, load, terminal }) {
+  async run({ options: { rewrite = false }, load, progress }) {
     const config = load("store");
-    const progress = createProgress(terminal);
     const upkeep = {
       nowMs: systemClock.now(),
       rewrite,
       pause: () => setTimeout(pauseMs),
-      onProgress: progress.show,
+      onProgress: progress,
     };
     const { removed, beforeBytes, afterBytes, isLogEmpty } = await inStore(async () => {
       await using database = await (await storeBackend(config)).openDatabase("upkeep");
       return await compactStore(database, upkeep);
-    }).finally(progress.done);
+    });
     const lines = [
       ...Object.entries(removed).map(([table, count]) => `${table}: ${count} expired rows removed`),
       `${beforeBytes} bytes before, ${afterBytes} after`,
@@ -105,7 +104,7 @@ export const storeCopyCommand = command({
     "--to <url>": "the other kind of store, made by `migrate`; SVC_STORE_PASSWORD_FILE has the database's password",
     "--abandon": "take the seal of a copy that was not finished from the source, instead of copying",
   },
-  async run({ options, load, terminal }) {
+  async run({ options, load, progress }) {
     const { ledgerKey: keyPath, ...config } = load("store_copy");
     const from = locate("--from", options.from);
     const open = async (part: "source" | "target", store: StoreLocation, anchor: string | undefined) =>
@@ -116,7 +115,6 @@ export const storeCopyCommand = command({
     if (to.kind === from.kind) throw new Refusal("--to: must be a store of another kind than --from");
     const copy = async (isDryRun: boolean): Promise<CopiedStore> => {
       const { copyStore, previewCopy } = await import("../stores/sql/copy.ts");
-      const progress = createProgress(terminal);
       try {
         await using source = await open("source", from, config.anchor);
         await using target = await open("target", to, undefined);
@@ -124,14 +122,12 @@ export const storeCopyCommand = command({
           ...{ source, target, keyPath },
           clock: systemClock,
           random: systemRandom,
-          onProgress: progress.show,
+          onProgress: progress,
         });
         if (!("problems" in result)) return result;
         throw new Refusal([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
       } catch (error) {
         throw error instanceof Refusal ? error : new Refusal([messageOf(error), ...(isDryRun ? [] : [stillSealed])]);
-      } finally {
-        progress.done();
       }
     };
     return {

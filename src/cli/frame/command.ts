@@ -6,7 +6,15 @@ import type { ConfigFor, Use } from "../../config/config.ts";
 import { loadConfig } from "../../config/load.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
-import { type Answer, answerOfRefusal, print, Refusal, type Terminal } from "./terminal.ts";
+import {
+  type Answer,
+  answerOfRefusal,
+  createProgress,
+  type Progress,
+  print,
+  Refusal,
+  type Terminal,
+} from "./terminal.ts";
 
 /** Help of an option, and how its text is parsed. */
 interface Details {
@@ -56,6 +64,8 @@ export interface Context<Options = object> {
   /** Arguments in the order of the command line. */
   readonly args: readonly (string | undefined)[];
   readonly terminal: Terminal;
+  /** Its line is removed before the answer, or the question, is printed. */
+  readonly progress: Progress;
   /** Settings of this process for the use. Throws a Refusal with all their problems. */
   load<U extends Use>(use: U): ConfigFor<U>;
 }
@@ -96,15 +106,19 @@ export function command<const F extends Flags>(described: Described<F>): AnyComm
       const chosen = added.opts<Values<F> & CommonOptions>();
       const args = given.slice(0, -2) as (string | undefined)[];
       const load = <U extends Use>(use: U) => loadOrRefuse(use, chosen.config);
+      const progress = createProgress(terminal);
       let answer: Answer | undefined;
       try {
-        const result = await run({ options: chosen, args, terminal, load });
+        const result = await run({ options: chosen, args, terminal, progress: progress.show, load });
+        progress.done();
         answer =
           result !== undefined && "take" in result
             ? await takeStep(result, name, chosen as StepOptions, terminal)
             : result;
       } catch (error) {
         answer = { exitCode: refusalCode, ...answerOfRefusal(error) };
+      } finally {
+        progress.done();
       }
       if (answer !== undefined) print(answer, chosen.json === true, terminal);
     });

@@ -50,20 +50,24 @@ async function askHere(question: string): Promise<string> {
   }
 }
 
-/** One line of progress for a person who watches; `done` removes it. */
-export interface Progress {
-  show(text: string): void;
-  done(): void;
-}
+/** Shows one line of progress to a person who watches. */
+export type Progress = (text: string) => void;
 
-const toLineStart = "\r";
-const eraseLine = "\u001b[2K";
+/** To the start of the line, and erase it. */
+const eraseLine = "\r\u001b[2K";
 
-export function createProgress(terminal: Terminal): Progress {
-  if (terminal.isWatched !== true) return { show: () => {}, done: () => {} };
+/** `done` removes what is shown. */
+export function createProgress(terminal: Terminal): { readonly show: Progress; done(): void } {
+  let isShown = false;
   return {
-    show: (text) => terminal.err(`${toLineStart}${eraseLine}${text}`),
-    done: () => terminal.err(`${toLineStart}${eraseLine}`),
+    show(text) {
+      if (terminal.isWatched === true) terminal.err(eraseLine + text);
+      isShown = terminal.isWatched === true;
+    },
+    done() {
+      if (isShown) terminal.err(eraseLine);
+      isShown = false;
+    },
   };
 }
 

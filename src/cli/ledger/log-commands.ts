@@ -16,7 +16,7 @@ import { storeBackend } from "../../stores/backends.ts";
 import { rebuildIndexes } from "../../stores/sql/search-indexer.ts";
 import { command } from "../frame/command.ts";
 import { logOf, logsOf, oneTenantFlag, withArchive, withOpened } from "../frame/store.ts";
-import { type Answer, createProgress, type Progress, Refusal } from "../frame/terminal.ts";
+import { type Answer, type Progress, Refusal } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
 
 /** A log as a directory of files for public tools (C2SP tlog-tiles). */
@@ -33,7 +33,7 @@ export const ledgerExportCommand = command({
       const committed = await logOf(opened.archive, tenant);
       makeEmptyDirectory(out);
       const { head, verifierKeys, checkpoint } = await signed(opened, committed);
-      await writeTiles(opened.archive, head, out, createProgress(context.terminal));
+      await writeTiles(opened.archive, head, out, context.progress);
       writeFileSync(join(out, "vkey"), `${verifierKeys.join("\n")}\n`);
       // Last, so that everything that it covers exists.
       writeFileSync(join(out, "checkpoint"), checkpoint);
@@ -66,9 +66,8 @@ async function writeTiles(archive: StoreArchive, head: LogState, out: string, pr
     await write(tile);
     if (tile.level !== 0) continue;
     await write({ ...tile, level: "entries" });
-    progress.show(`tile ${tile.index + 1} of ${Math.ceil(head.size / 256)}`);
+    progress(`tile ${tile.index + 1} of ${Math.ceil(head.size / 256)}`);
   }
-  progress.done();
 }
 
 export const ledgerReceiptCommand = command({
@@ -118,16 +117,15 @@ export const ledgerReindexCommand = command({
     const config = context.load("ledger");
     const pause = () => setTimeout(pauseMs);
     const open = async () => (await storeBackend(config)).openDatabase("upkeep");
-    const progress = createProgress(context.terminal);
     const rebuilt: Rebuilt[] = [];
     await withOpened(open, async (database) => {
       for (const [position, head] of logs.entries()) {
         const onProgress = (leaves: number) =>
-          progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
+          context.progress(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
         const options = { random: systemRandom, pause, onProgress };
         rebuilt.push({ head, index: await rebuildIndexes(database, head.tenantId, options) });
       }
-    }).finally(progress.done);
+    });
     return answerOf(rebuilt);
   },
 });

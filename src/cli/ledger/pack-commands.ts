@@ -33,7 +33,7 @@ import { requireQuorum } from "../../ledger/witness/cosignature.ts";
 import { type PolicyBundle, parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
 import { type Context, command } from "../frame/command.ts";
 import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../frame/store.ts";
-import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
+import { type Answer, Refusal } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
 import { flagOf, givenValues, readSearch, searchRefusal, type TermCriteria } from "./search-flags.ts";
 import { requireTrust, trustFlags } from "./verify-commands.ts";
@@ -80,7 +80,7 @@ interface PackRequest {
 async function writePack(
   opened: OpenedStore,
   { tenant, selection, out, allPolicies }: PackRequest,
-  { terminal }: Pick<Context, "terminal">,
+  { progress }: Pick<Context, "progress">,
 ): Promise<Answer> {
   const { archive } = opened;
   const { checkpoint, head, verifierKeys } = await signed(opened, await logOf(archive, tenant));
@@ -94,17 +94,14 @@ async function writePack(
     const reason = bundle && tellsOfOthers(bundle, head.tenantId, hasOthers);
     return reason && `${reason} (--all-policies shows it)`;
   };
-  const progress = createProgress(terminal);
   const request = { head, checkpoint, selection, nowMs: systemClock.now(), hides, onUnshown };
   const lines = packLines(archive, request, (leafIndex) => {
     entries += 1;
-    if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
+    if (entries % progressEvery === 0) progress(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
-  await writeNew([[out, lines]])
-    .catch((error: unknown) => {
-      throw error instanceof PackError ? new Refusal(error.message) : error;
-    })
-    .finally(progress.done);
+  await writeNew([[out, lines]]).catch((error: unknown) => {
+    throw error instanceof PackError ? new Refusal(error.message) : error;
+  });
   const { origin, size } = head;
   const leftOut = [...unshown].map(([revision, reason]) => ({ revision, reason }));
   return {
@@ -208,9 +205,8 @@ export const ledgerPackVerifyCommand = command({
   says: "check offline that a log holds exactly what a pack says, and report what that is",
   arguments: { "<file>": "a pack" },
   options: trustFlags("a trusted verifier key of the log: never from the pack; several times if keys were rotated"),
-  async run({ options, args: [file = ""], terminal }) {
+  async run({ options, args: [file = ""], progress }) {
     const { keys, witnesses } = requireTrust(options);
-    const progress = createProgress(terminal);
     const lineage = new LineageCollector();
     const shares = { records: 0, erased: 0, leavesOnly: 0 };
     let entries = 0;
@@ -219,15 +215,13 @@ export const ledgerPackVerifyCommand = command({
         lineage.add(entry);
         shares[entry.record !== undefined ? "records" : entry.erased ? "erased" : "leavesOnly"] += 1;
         entries += 1;
-        if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${entry.leafIndex}`);
+        if (entries % progressEvery === 0) progress(`${entries} entries, up to leaf ${entry.leafIndex}`);
       });
       const cosigned = witnesses === undefined ? [] : requireQuorum(pack.note, witnesses, systemClock.now());
       const report = packReport(pack, shares, lineage.report(pack.range), cosigned);
       return { value: report, text: reportText(report) };
     } catch (error) {
       throw refusalOf(file, error);
-    } finally {
-      progress.done();
     }
   },
 });

@@ -13,7 +13,7 @@ import { isAhead } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
 import { logLine, logMembers, parseNames, withAdministration, withArchive } from "../frame/store.ts";
-import { type Answer, createProgress, Refusal, type Terminal } from "../frame/terminal.ts";
+import { type Answer, type Progress, Refusal } from "../frame/terminal.ts";
 import { describeRefusal } from "./erasure-commands.ts";
 import { askWitnesses, readKeys } from "./keys-commands.ts";
 
@@ -30,7 +30,7 @@ export const ledgerAnchorCommand = command({
     ...recordedStepFlags,
     "--accept-unproven-state": "the store is the newest there was, as far as you know; without it only look",
   },
-  async run({ options, load, terminal }) {
+  async run({ options, load, progress }) {
     const config = load("anchor");
     const isVouched = options.acceptUnprovenState === true;
     // Before the long audit.
@@ -45,7 +45,7 @@ export const ledgerAnchorCommand = command({
       const there = anchorIsThere(paths.path, paths.anchorPath);
       if (there !== undefined) throw new Refusal(there);
       const heads = await archive.logs();
-      const found = [...(await audit(archive, heads, terminal)), ...(await askAllWitnesses(archive, heads, config))];
+      const found = [...(await audit(archive, heads, progress)), ...(await askAllWitnesses(archive, heads, config))];
       const logs = heads.map(logMembers);
       const lines = logs.map(logLine);
       const problems = found.length > 0 || isVouched ? found : [warning];
@@ -66,16 +66,14 @@ export const ledgerAnchorCommand = command({
   },
 });
 
-async function audit(archive: OperatorArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {
-  const progress = createProgress(terminal);
+async function audit(archive: OperatorArchive, heads: readonly LogState[], progress: Progress): Promise<string[]> {
   const problems: string[] = [];
   for (const head of heads) {
     const { problem } = await auditLog(archive, head, {
-      onProgress: (leaves) => progress.show(`${head.origin}: ${leaves} leaves`),
+      onProgress: (leaves) => progress(`${head.origin}: ${leaves} leaves`),
     });
     if (problem !== undefined) problems.push(`${head.origin}: ${problem.message}`);
   }
-  progress.done();
   return problems;
 }
 

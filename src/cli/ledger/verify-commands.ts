@@ -38,7 +38,7 @@ import {
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { command, gather } from "../frame/command.ts";
 import { logsOf, withArchive } from "../frame/store.ts";
-import { type Answer, createProgress, Refusal, type Terminal } from "../frame/terminal.ts";
+import { type Answer, type Progress, Refusal } from "../frame/terminal.ts";
 
 /** Verifies every log of the store, and that it continues from its anchor. */
 export const ledgerVerifyCommand = command({
@@ -53,14 +53,14 @@ export const ledgerVerifyCommand = command({
     ...trustFlags("with --against, a verifier key that must have signed it; the keys of the store otherwise"),
   },
   run(context) {
-    const { options, terminal } = context;
+    const { options, progress } = context;
     const trust = readTrust(options);
     if (options.against === undefined && (trust.keys.length > 0 || trust.witnesses !== undefined))
       throw new Refusal("--key, --witness: are about what --against names");
     return withArchive(context, async ({ archive }) => {
       const logs = await logsOf(archive, options.tenant);
       const earlier = readEarlier(options.against ?? [], logs, await archive.signingKeys(), trust);
-      return verify(archive, logs, earlier, options.tenant, terminal);
+      return verify(archive, logs, earlier, options.tenant, progress);
     });
   },
 });
@@ -93,14 +93,12 @@ async function verify(
   logs: readonly LogState[],
   earlier: readonly EarlierState[],
   tenant: string | undefined,
-  terminal: Terminal,
+  progress: Progress,
 ): Promise<Answer> {
-  const progress = createProgress(terminal);
   const policies = policyCheck((revision) => archive.policyRevision(revision));
   const audits: AuditedHead[] = [];
   for (const [position, head] of logs.entries()) {
-    const onProgress = (leaves: number) =>
-      progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
+    const onProgress = (leaves: number) => progress(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
     const own = earlier.filter(({ origin }) => origin === head.origin);
     const checks = companionChecks(await archive.companions(head), head, systemClock.now());
     const options = { onProgress, earlier: own, checks: [...checks, policies] };
@@ -108,7 +106,6 @@ async function verify(
     audits.push({ head, audit, earlier: own, beside: checks.flatMap((check) => check.problems) });
   }
   if (tenant === undefined) for (const revision of await archive.policyRevisions()) await policies.look(revision);
-  progress.done();
   const isMeant = ({ tenantId }: { readonly tenantId: string | undefined }) => (tenant ?? tenantId) === tenantId;
   const anchored = await archive.anchorProblems();
   const problems = anchored.filter((one) => one.tenantId === undefined || isMeant(one)).map(({ message }) => message);

@@ -17,7 +17,7 @@ import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { Answered } from "../../policy/model/decision.ts";
 import { type Context, command, type Values } from "../frame/command.ts";
 import { inStore, parseNames, withArchive } from "../frame/store.ts";
-import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
+import { type Answer, Refusal } from "../frame/terminal.ts";
 import { compileDirectory, readTests } from "./directory.ts";
 import { askProver, interruptible } from "./prover-process.ts";
 
@@ -99,17 +99,16 @@ async function compareRecords(
   if (since === undefined && tenant !== undefined) throw new Refusal("--tenant: is about --since");
   if (since === undefined) return undefined;
   const { tenantId } = parseNames({ tenant });
-  const progress = createProgress(context.terminal);
   return inStore(() =>
     withArchive(context, async ({ archive }) => {
       // Loaded here, so that other commands start faster.
       const { compareRecorded } = await import("../../domain/replay.ts");
       const tenants = tenantId === undefined ? (await archive.logs()).map((log) => log.tenantId) : [tenantId];
       return compareRecorded(archive, tenants, since, engines, (count) => {
-        if (count % 1_000 === 0) progress.show(`${count} recorded decisions`);
+        if (count % 1_000 === 0) context.progress(`${count} recorded decisions`);
       });
     }),
-  ).finally(progress.done);
+  );
 }
 
 /** Undefined if no proof is requested. */
@@ -117,7 +116,7 @@ async function proofOrUndefined(
   old: PolicyBundle,
   next: PolicyBundle,
   known: readonly PolicyChange[],
-  { options: { prove, prover = defaultProver, solverTimeout = defaultTimeoutSeconds }, terminal }: Context<DiffOptions>,
+  { options: { prove, prover = defaultProver, solverTimeout = defaultTimeoutSeconds }, progress }: Context<DiffOptions>,
 ): Promise<ProofOutcome | undefined> {
   // Loaded here, so that other commands start faster.
   const { proveEqual } = await import("../../policy/diff/prove.ts");
@@ -126,23 +125,18 @@ async function proofOrUndefined(
     const byForm = await proveEqual(old, next, 0, async () => ({ missing: "not asked" }), known);
     return "missing" in byForm || !isProven(byForm) ? undefined : byForm;
   }
-  const progress = createProgress(terminal);
-  try {
-    return await interruptible((signal) =>
-      proveEqual(
-        old,
-        next,
-        solverTimeout * 1_000,
-        (request) => {
-          const onAnswer = (answered: number) => progress.show(`${answered} of ${request.questions.length} statements`);
-          return askProver(request, { program: prover, signal, onAnswer });
-        },
-        known,
-      ),
-    );
-  } finally {
-    progress.done();
-  }
+  return interruptible((signal) =>
+    proveEqual(
+      old,
+      next,
+      solverTimeout * 1_000,
+      (request) => {
+        const onAnswer = (answered: number) => progress(`${answered} of ${request.questions.length} statements`);
+        return askProver(request, { program: prover, signal, onAnswer });
+      },
+      known,
+    ),
+  );
 }
 
 function answerOf(

@@ -1,5 +1,5 @@
 /**
- * Turns the environment and the optional file into a frozen, typed configuration, or into all problems. A command
+ * Turns the environment and the optional file into a typed configuration, or into all problems. A command
  * validates its own settings and no others.
  */
 import { isMap, isScalar, parseDocument, visit } from "yaml";
@@ -87,7 +87,7 @@ export function readConfig<U extends Use>(
     const { name, schema, default: byDefault, absentValue }: Setting<unknown> = settings[key];
     const raw = env[name] ?? fileValues.get(name) ?? byDefault;
     const result = raw === undefined ? { value: absentValue } : read(schema, raw);
-    if ("value" in result) values[key] = deepFreeze(result.value);
+    if ("value" in result) values[key] = result.value;
     else problems.push(`${name}: ${result.problem}`);
   }
   const config = values as Config;
@@ -105,20 +105,11 @@ export function readConfig<U extends Use>(
   );
   const [first, ...rest] = problems;
   if (first !== undefined) return { problems: [first, ...rest] };
-  return { config: Object.freeze(config) as ConfigFor<U> };
+  return { config: config as ConfigFor<U> };
 }
 
 function nameOf(key: Key): string {
   return settings[key].name;
-}
-
-/** Freezes plain data, but not objects of classes, such as addresses. */
-function deepFreeze<T>(value: T): T {
-  if (typeof value !== "object" || value === null) return value;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== Array.prototype) return value;
-  for (const member of Object.values(value)) deepFreeze(member);
-  return Object.freeze(value);
 }
 
 const names: readonly string[] = Object.values(settings).map(({ name }) => name);

@@ -10,8 +10,6 @@ import { type FixedLimits, fixedLimits } from "../config/settings.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
 import { Connection } from "../http/connection.ts";
 import { runChecks } from "../ops/readiness.ts";
-import type { PolicyInForce } from "../policy/engine/policy-in-force.ts";
-import type { ServiceStores } from "../stores/sql/backend.ts";
 import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { Tracing, TracingSettings } from "../telemetry/tracing.ts";
@@ -55,15 +53,23 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   const tracing = await tracingOf(config, overrides.tracing, { logger, metrics });
   const machine = { clock, timers, random, fetch, logger, metrics, tracing, files };
   const witnessing = witnessingOf(config, machine);
-  const [policy, { ledger, shared, stuck }] = await policyAndStores(
-    openLivePolicy(config, machine, overrides.policy),
-    openStores(config, machine, witnessing?.open),
+  const openingPolicy = openLivePolicy(config, machine, overrides.policy);
+  // It may fail while the store is opened.
+  openingPolicy.catch(() => {});
+  const { ledger, shared, stuck } = await openStores(config, machine, witnessing?.open).catch(
+    async (error: unknown) => {
+      // Problems of the policies are reported first.
+      await openingPolicy;
+      throw error;
+    },
   );
   const giveUp = async (error: unknown) => {
     files.close();
     await ledger.close();
     throw error;
   };
+  const policy = await openingPolicy.catch(giveUp);
+  await policy.keepIn(ledger).catch(giveUp);
   const callers = await openCallers(config, shared, policy.callerAttributes, machine).catch(giveUp);
   const { authenticator } = callers;
   const viewers = await openOpsViewers(config, authenticator, machine).catch(giveUp);
@@ -154,29 +160,6 @@ async function tracingOf(
     logger,
     onSpans: metrics.spansHandled,
   });
-}
-
-/**
- * Resolves with both, after the revision in force is stored in the ledger. Rejects with the problems of the policies,
- * or else of the store, after closing it.
- */
-async function policyAndStores(
-  openingPolicy: Promise<PolicyInForce>,
-  openingStores: Promise<ServiceStores>,
-): Promise<readonly [PolicyInForce, ServiceStores]> {
-  const [policy, stores] = await Promise.allSettled([openingPolicy, openingStores]);
-  if (policy.status === "rejected") {
-    if (stores.status === "fulfilled") await stores.value.ledger.close();
-    throw policy.reason;
-  }
-  if (stores.status === "rejected") throw stores.reason;
-  try {
-    await policy.value.keepIn(stores.value.ledger);
-  } catch (error) {
-    await stores.value.ledger.close();
-    throw error;
-  }
-  return [policy.value, stores.value];
 }
 
 // Unexpected errors, and the console output of libraries.

@@ -333,7 +333,6 @@ describe("a policy applies to no request", () => {
         if (never.length === 0) return;
         const engine = await engineOf({ ...declaringFiles, "default/b.cedar": forbid("b", condition) });
         for (const query of asked) expect(engine.decide(query).reasons, condition).not.toContain("tenant/b");
-        engine.release();
       }),
       { numRuns: draws(6, 25), endOnFailure: true },
     );

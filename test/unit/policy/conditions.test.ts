@@ -45,13 +45,9 @@ test("a number beyond JSON is compared as written, in a policy that is shown who
 
 async function unmet(policy: string, query = ask("access")) {
   const engine = await engineOf({ ...openFiles, "default/all.cedar": `@id("x") ${policy}` });
-  try {
-    return engine
-      .explain(query)
-      .layers[1]?.policies[0]?.unmet.map(({ condition, state, inputs }) => [condition, state, inputs]);
-  } finally {
-    engine.release();
-  }
+  return engine
+    .explain(query)
+    .layers[1]?.policies[0]?.unmet.map(({ condition, state, inputs }) => [condition, state, inputs]);
 }
 
 test("every unmet condition is listed with what it read, and conditions that were not evaluated", async () => {

@@ -22,7 +22,6 @@ test.each(cases)("$headings.1", async ({ snippets }) => {
   const { tests, problems } = await loadPolicyTests("/policies", memoryFileSystem(files));
   expect(problems).toEqual([]);
   const { results, unexercised } = runPolicyTests(engine, tests);
-  engine.release();
   expect(results.flatMap(({ test: { name }, differences }) => differences.map((text) => `${name}: ${text}`))).toEqual(
     [],
   );
@@ -100,7 +99,6 @@ test.each([
   const { tests, problems } = await loadPolicyTests("/policies", memoryFileSystem(files));
   expect(problems).toEqual([]);
   const { results } = runPolicyTests(engine, tests);
-  engine.release();
   expect(results.map(({ differences }) => differences)).toEqual([[]]);
 });
 

@@ -29,5 +29,4 @@ test("values that share a number in the index are distinguished", async () => {
     expect(engine.decide(ask("protect", { purpose }))).toMatchObject({ allow: false, reasons: [`tenant/${purpose}`] });
   }
   expect(engine.decide(ask("protect", { purpose: "other" })).allow).toBe(true);
-  engine.release();
 });

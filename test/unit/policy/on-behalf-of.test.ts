@@ -164,7 +164,6 @@ test("a permit counts exactly if it refuses some subject in every case, in any s
       fc.pre(engine !== undefined);
       const holds = (query: PolicyQuery) => engine?.decide(query).reasons.includes("platform/it") === true;
       const refusesSomebody = others.every((other) => subjects.some((onBehalfOf) => !holds({ ...other, onBehalfOf })));
-      engine?.release();
       verdicts[`${refusesSomebody}`]++;
       for (const each of clauses) expect(counts(each), each).toBe(refusesSomebody);
     }),
@@ -186,5 +185,4 @@ test("an explanation says why a permit for callers does not permit another subje
     unmet: [{ needs: expect.stringContaining("to read context.on_behalf_of") }],
   });
   expect(engine.explain(ask("access")).layers[1]?.policies[0]).toMatchObject({ decided: true, unmet: [] });
-  engine.release();
 });

@@ -30,30 +30,24 @@ export async function openLivePolicy(
   begun: Promise<FirstPolicy> = readFirstPolicy(settings),
 ): Promise<PolicyInForce> {
   const { timers, metrics } = machine;
-  const firstPolicy = await begun;
-  const { first, disagreements } = await firstEngine(firstPolicy, settings);
+  const { reading, checked } = await begun;
+  const problems = sortProblems([...reading.problems, ...(checked?.problems ?? [])]);
+  if (reading.bundle === undefined || checked === undefined || problems.length > 0) throw policyRefused(problems);
+  const engine = { evaluator: settings.policyEvaluator };
+  const first = await compileInTurns(reading.bundle, checked, engine);
   metrics.followed("policy");
-  report({ type: "loaded", revision: first.revision, disagreements }, machine);
+  report({ type: "loaded", revision: first.revision, disagreements: checked.disagreements }, machine);
   return new PolicyInForce(first, {
-    known: firstPolicy.reading,
+    known: reading,
     read: () => readPolicyDirectory(settings.policyDir, fileSystem, settings),
     check: checkBundleInThread,
     pollMs: settings.policyPollMs,
-    engine: { evaluator: settings.policyEvaluator },
-    timers,
+    ...{ engine, timers },
     onEvent(event) {
       report(event, machine);
       metrics.reloaded("policy", event.type === "loaded" ? "taken" : event.type);
     },
   });
-}
-
-async function firstEngine({ reading, checked }: FirstPolicy, { policyEvaluator: evaluator }: PolicySettings) {
-  const { bundle, problems } = reading;
-  if (bundle === undefined || checked === undefined) throw policyRefused(problems);
-  const { engine: first, problems: misjudged = [] } = await compileInTurns(bundle, checked, { evaluator });
-  if (first !== undefined && problems.length === 0) return { first, disagreements: checked.disagreements };
-  throw policyRefused(sortProblems([...problems, ...misjudged]));
 }
 
 /** An error that lists all problems. */

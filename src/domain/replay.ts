@@ -9,7 +9,8 @@ import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { everyFound } from "../ledger/search/search-query.ts";
 import { reliedOnIds } from "../ledger/search/summary.ts";
-import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../policy/engine/engine.ts";
+import { checkBundle } from "../policy/check/check.ts";
+import { type CompiledEngine, type EngineOptions, engineOf } from "../policy/engine/engine.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import {
   type Answered,
@@ -131,8 +132,8 @@ export async function compileRecorded(
   const content = await archive.policyRevision(revision);
   const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
   if (bundle === undefined) return "revision_missing";
-  const { engine } = compilePolicyBundle(bundle, { ...options, cachedDecisions: 0 });
-  return engine === undefined ? "revision_refused" : { engine, sameEngine: bundle.engine === engineVersion };
+  if (checkBundle(bundle).problems.length > 0) return "revision_refused";
+  return { engine: engineOf(bundle, { ...options, cachedDecisions: 0 }), sameEngine: bundle.engine === engineVersion };
 }
 
 export interface RecordedEngine {

@@ -8,7 +8,7 @@ import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
 import { type InputCatalogue, onBehalfOfName, readsRegistered } from "../model/inputs.ts";
 import { policyActions } from "../model/schema.ts";
 import { type CombinedDecision, type CombineLayers, type LayerSet, layerCombiner } from "./combined-decision.ts";
-import type { EvaluateLayers } from "./engine-sets.ts";
+import type { EvaluateLayers } from "./engine-set.ts";
 
 /** One action under one pair of sets. */
 export interface Plan {

@@ -135,9 +135,7 @@ export class PolicyInForce implements PolicyEngine {
     }
     if (this.#store === undefined) throw new Error("there is no store to keep the revision in yet");
     await this.#store.keepPolicyRevision(revision, content);
-    const { engine } = await compileInTurns(bundle, checked, this.#options.engine);
-    if (engine === undefined) throw new TypeError("a bundle without problems compiles");
-    this.#replace(engine);
+    this.#replace(await compileInTurns(bundle, checked, this.#options.engine));
     this.#refused = [];
     onEvent({ type: "loaded", revision, disagreements: checked.disagreements });
   }

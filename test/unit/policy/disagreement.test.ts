@@ -5,7 +5,7 @@ import { readConfig } from "../../../src/config/config.ts";
 import { systemFiles } from "../../../src/config/load.ts";
 import { fixedLimits } from "../../../src/config/settings.ts";
 import { checkBundle } from "../../../src/policy/check/check.ts";
-import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
+import { compileInTurns, engineOf } from "../../../src/policy/engine/engine.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 import { manualTime } from "../auth/world.ts";
@@ -35,16 +35,15 @@ const bundle = () => bundleOf(files);
 test("a wrongly compiled set is detected before it decides, and Cedar alone decides", async () => {
   const { disagreements } = checkBundle(await bundle());
   expect([...disagreements]).toEqual([["default", difference]]);
-  const { engine } = compilePolicyBundle(await bundle());
-  expect(engine?.decide(query).allow).toBe(true);
+  expect(engineOf(await bundle()).decide(query).allow).toBe(true);
 });
 
 test("commands that judge decisions ask Cedar, whatever was compiled", async () => {
   const unchecked = { ...checkBundle(await bundle()), disagreements: new Map() };
   const compiled = await compileInTurns(await bundle(), unchecked);
-  expect(compiled.engine?.decide(query).allow).toBe(false);
-  const { engine } = await compileInTurns(await bundle(), unchecked, byCedar);
-  expect(engine?.decide(query).allow).toBe(true);
+  expect(compiled.decide(query).allow).toBe(false);
+  const engine = await compileInTurns(await bundle(), unchecked, byCedar);
+  expect(engine.decide(query).allow).toBe(true);
 });
 
 test("a service that loads such a set reports and counts it, and decides as Cedar does", async () => {

@@ -9,7 +9,7 @@ import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { utf8Text } from "../../../src/base/text-forms.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
-import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
+import { type CompiledEngine, engineOf as compiled, type EngineOptions } from "../../../src/policy/engine/engine.ts";
 import { identify, type PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import type { PolicyFileSystem, PolicySettings } from "../../../src/policy/load/directory.ts";
 import { fileSystemOf } from "../../../src/policy/load/file-texts.ts";
@@ -97,9 +97,7 @@ export async function engineOf(
   settings: PolicySettings = {},
   options: EngineOptions = {},
 ): Promise<CompiledEngine> {
-  const compiled = compilePolicyBundle(await bundleOf(files, settings), options);
-  if (compiled.problems) throw new Error("a loaded bundle does not compile");
-  return compiled.engine;
+  return compiled(await bundleOf(files, settings), options);
 }
 
 /** A question of an ordinary caller. */

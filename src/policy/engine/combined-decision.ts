@@ -26,32 +26,6 @@ export interface CombinedDecision {
   readonly failed: boolean;
 }
 
-/** Combines results of one pair of sets, in the order of the layers. */
-export type CombineLayers = (results: readonly SetResult[], inputOf: (input: string) => InputValue) => CombinedDecision;
-
-/** Most cached combinations of policies, for each pair of sets. */
-const maxKnown = 256;
-
-/** Compiles `combineLayers` for a pair of sets, with a cache of results that need no value of the question. */
-export function layerCombiner(layers: readonly LayerSet[], strictness: StrictnessOrders): CombineLayers {
-  const known = new Map<string, CombinedDecision>();
-  return (results, inputOf) => {
-    let deciding = "";
-    for (const { outcome, policies } of results) deciding += `${outcome} ${policies.join()} `;
-    const found = known.get(deciding);
-    if (found !== undefined) return found;
-    let isOfQuestion = false;
-    const combined = combineLayers(layers, results, strictness, (input) => {
-      isOfQuestion = true;
-      return inputOf(input);
-    });
-    if (isOfQuestion) return combined;
-    if (known.size >= maxKnown) known.clear();
-    known.set(deciding, combined);
-    return combined;
-  };
-}
-
 /**
  * Allows if both layers allow; an error in either denies. Each layer denies by default. The reasons of a denial are
  * those of the layers that did not allow.
@@ -59,7 +33,7 @@ export function layerCombiner(layers: readonly LayerSet[], strictness: Strictnes
  * @param results of the layers, in their order
  * @param inputOf returns the value of an input that the policies read
  */
-function combineLayers(
+export function combineLayers(
   layers: readonly LayerSet[],
   results: readonly SetResult[],
   strictness: StrictnessOrders,

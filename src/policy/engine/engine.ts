@@ -220,9 +220,7 @@ export class CompiledEngine implements PolicyEngine {
     const key = this.#cache === undefined ? "" : plan.key(query);
     const known = this.#cache?.get(key);
     if (known !== undefined) return known;
-    const evaluations = plan.evaluate(plan.buildRequest(query), query.onBehalfOf !== undefined);
-    const inputOf = (input: string) => this.#parts.catalogue.reader(input)(query);
-    const combined = plan.combine(evaluations, inputOf);
+    const combined = plan.decide(query);
     if (!combined.failed) this.#cache?.set(key, combined);
     return combined;
   }

@@ -1,21 +1,18 @@
 /** What is compiled for an action before any query. */
 import { LRUCache } from "lru-cache";
 import { joinInputs, joinUses } from "../check/reads.ts";
-import { type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
+import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
 import { type InputCatalogue, onBehalfOfName, readsRegistered } from "../model/inputs.ts";
 import { policyActions } from "../model/schema.ts";
-import { type CombinedDecision, type CombineLayers, type LayerSet, layerCombiner } from "./combined-decision.ts";
+import { type CombinedDecision, combineLayers, type LayerSet } from "./combined-decision.ts";
 import type { EvaluateLayers } from "./engine-set.ts";
 
 /** One action under one pair of sets. */
 export interface Plan {
-  /** Builds the request with the inputs that the layers read. */
-  readonly buildRequest: CedarRequestBuilder;
-  readonly evaluate: EvaluateLayers;
-  readonly combine: CombineLayers;
+  readonly decide: (query: PolicyQuery) => CombinedDecision;
   /** Whether a policy reads registrations of the artifact. */
   readonly readsRegistered: boolean;
   /** Names of the inputs that can change the decision, sorted. */
@@ -35,13 +32,16 @@ export function* plansOf(
   source?: EntitySource,
 ): Generator<undefined, PlansByAction> {
   const sets = layers.map(({ set }) => set);
-  const combine = layerCombiner(layers, bundle.strictness);
   const plan = (action: PolicyAction): Plan => {
     const policies = layers.flatMap((layer) => layer.policies).filter(({ actions }) => actions.has(action));
     const read = joinInputs(
       policies.map(({ reads }) => reads),
       catalogue,
     );
+    const buildRequest = cedarRequestBuilder(read, catalogue, {
+      source,
+      use: joinUses(policies.map(({ entities }) => entities)),
+    });
     const scope = [action, ...sets].join(" ");
     // Which permits count depends on whether there is a subject, even if no policy reads it.
     const readers = [onBehalfOfName, ...read].map((name) => catalogue.reader(name));
@@ -51,12 +51,10 @@ export function* plansOf(
       ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
     ];
     return {
-      buildRequest: cedarRequestBuilder(read, catalogue, {
-        source,
-        use: joinUses(policies.map(({ entities }) => entities)),
-      }),
-      evaluate,
-      combine,
+      decide(query) {
+        const results = evaluate(buildRequest(query), query.onBehalfOf !== undefined);
+        return combineLayers(layers, results, bundle.strictness, (input) => catalogue.reader(input)(query));
+      },
       readsRegistered: readsRegistered(read),
       inputs: [...new Set([...read, ...afterwards])].sort(),
       // JSON writes an absent input as null, which no input can be.

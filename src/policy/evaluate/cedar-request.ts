@@ -23,13 +23,11 @@ export interface CedarRequest {
   readonly entities: Entities;
 }
 
-/** Builds the request of a query; undefined if a value does not have its input's type. Does not throw. */
-export type CedarRequestBuilder = (query: PolicyQuery) => CedarRequest | undefined;
-
 const resource: TypeAndId = { type: "Resource", id: "claimed" };
 
 /**
- * Compiles a builder for the named inputs.
+ * Compiles a builder for the named inputs. It returns undefined if a value does not have its input's type, and does not
+ * throw.
  *
  * @param names of inputs, as in the catalogue
  * @param known absent if the policies use no entities
@@ -38,7 +36,7 @@ export function cedarRequestBuilder(
   names: readonly string[],
   catalogue: InputCatalogue,
   known: KnownEntities = { use: noEntities },
-): CedarRequestBuilder {
+): (query: PolicyQuery) => CedarRequest | undefined {
   const ofEntities = entityMembers(known.source, known.use, catalogue);
   const plain = catalogue.inputs.filter(
     ({ name, kind }) => kind !== "tags" && kind !== "record" && names.includes(name),

@@ -162,15 +162,19 @@ export function mergeGuidance(parts: readonly PolicyGuidance[], strictness: Stri
   const scalars: Partial<Record<ScalarName, string>> = {};
   const lists: Partial<Record<ListName, readonly string[]>> = {};
   const conflicts: ScalarName[] = [];
-  for (const name of scalarNames) {
+  for (const name of namesIn(parts.map((part) => part.scalars))) {
     const values = new Set(parts.flatMap((part) => part.scalars[name] ?? []));
     const chosen = values.size > 1 ? strictness[name]?.findLast((value) => values.has(value)) : [...values][0];
     if (chosen !== undefined) scalars[name] = chosen;
     else if (values.size > 1) conflicts.push(name);
   }
-  for (const name of listNames) {
-    const given = parts.flatMap((part) => (part.lists[name] === undefined ? [] : [part.lists[name]]));
-    if (given.length > 0) lists[name] = [...new Set(given.flat())].sort();
+  for (const name of namesIn(parts.map((part) => part.lists))) {
+    lists[name] = [...new Set(parts.flatMap((part) => part.lists[name] ?? []))].sort();
   }
-  return { guidance: { scalars, lists }, conflicts };
+  return { guidance: { scalars, lists }, conflicts: conflicts.sort() };
+}
+
+/** Names that any of the parts has: most policies give no guidance. */
+function namesIn<Name extends string>(parts: readonly Readonly<Partial<Record<Name, unknown>>>[]): ReadonlySet<Name> {
+  return new Set(parts.flatMap((part) => Object.keys(part) as Name[]));
 }

@@ -64,8 +64,8 @@ const strays: readonly (readonly [table: string, name: string, sql: string])[] =
   [
     "search_segments",
     "leaf 2049",
-    `INSERT INTO search_segments (tenant_id, first_leaf, generation, end_leaf, terms)
-     SELECT tenant_id, 2049, generation, 2050, terms FROM search_segments LIMIT 1`,
+    `INSERT INTO search_segments (tenant_id, first_leaf, end_leaf, terms)
+     SELECT tenant_id, 2049, 2050, terms FROM search_segments LIMIT 1`,
   ],
   ["registered_artifacts", "leaf 9", "INSERT INTO registered_artifacts SELECT tenant_id, root, 1, 9 FROM log_heads"],
   ...[

@@ -280,7 +280,7 @@ describe("PostgreSQL alone", () => {
        (SELECT record_id FROM erasures WHERE leaf_index IN
          (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}));
      UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
-      WHERE backup.first_leaf = search_segments.first_leaf AND backup.generation = search_segments.generation
+      WHERE backup.first_leaf = search_segments.first_leaf
         AND backup.first_leaf IN (${withTerms})`,
     );
     // A later transaction than the first fails, as where the command is killed.

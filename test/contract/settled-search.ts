@@ -29,7 +29,7 @@ export async function settleOn(database: Database): Promise<void> {
       const range = { first: index.filledTo, end: size };
       const { records = [] } = (await readToIndex(transaction, [{ tenantId, ...range }], 2 ** 40)).get(tenantId) ?? {};
       const segments = segmentsOf(index, range, new SearchTerms().of(index, records));
-      await addSearch(transaction, [{ tenantId, segments, move: { generation: index.generation, filledTo: size } }]);
+      await addSearch(transaction, [{ tenantId, segments, filledTo: size }]);
     }
   };
   await database.transact(settle).finally(() => database.close());

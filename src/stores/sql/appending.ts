@@ -30,7 +30,7 @@ import { type AppendedLog, insertHead, type LogTools, type OwnRows, touch, write
 import type { Transaction } from "./queries.ts";
 import { addRegistrations, type FreshBatch } from "./registrations.ts";
 import { tables } from "./schema.ts";
-import { additionOf, type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
+import { additionOf, leavesToRead, type ReadAgain, type SearchIndex, type Waiting } from "./search-backlog.ts";
 import { indexesOf } from "./search-segments.ts";
 import { maxBytesAgain, type OwnRange, readToIndex } from "./stored-record.ts";
 
@@ -62,8 +62,8 @@ export interface Part {
   readonly records: readonly EncodedRecord[];
   /** Undefined for a log that begins with this batch. */
   readonly head: StoredHead | undefined;
-  /** The log's search index in use. */
-  readonly index?: IndexGeneration | undefined;
+  /** The log's search index. */
+  readonly index?: SearchIndex | undefined;
   /** First records of a new log, which has its name already, and the position of the key that its genesis names. */
   readonly begun?: Sequenced & Pick<StoredHead, "keyPosition">;
   /** What is kept under the batch's scopes. */
@@ -277,7 +277,7 @@ class Appending {
     const committed: CommittedRecord[] = [];
     let log = part.head;
     let [waiting, read] = [part.waiting, readAgain];
-    let index = first.searchKey === undefined ? part.index : { generation: 1, key: first.searchKey, filledTo: 0 };
+    let index = first.searchKey === undefined ? part.index : { key: first.searchKey, filledTo: 0 };
     for (let from = 0; from < fresh.length; from += atOnce) {
       if (from > 0) await this.#turn();
       const records = fresh.slice(from, from + atOnce);
@@ -294,14 +294,12 @@ class Appending {
         if (!(await insertHead(this.#connection, head)))
           throw new ConflictError("The log was opened by another writer.");
         if (index !== undefined)
-          await this.#connection.insert(tables.searchKeys, [
-            [tenantId, index.generation, index.key, index.filledTo, 1],
-          ]);
+          await this.#connection.insert(tables.searchKeys, [[tenantId, index.key, index.filledTo]]);
       }
       const calls = keptCalls(records, entries);
       this.#add({ before: log, head, entries, tiles: edge.takeTouched(), calls, search }, records.length);
       log = head;
-      index = index && { ...index, ...search.move };
+      index = index && { ...index, filledTo: search.filledTo ?? index.filledTo };
       waiting = search.waiting;
       read = undefined;
     }

@@ -197,11 +197,11 @@ async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Compa
 async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchRows | undefined> {
   const index = await indexOf(queries, tenantId);
   if (index === undefined) return undefined;
-  const { generation, key, filledTo } = index;
+  const { key, filledTo } = index;
   return {
     key,
     filledTo,
-    terms: (block) => rowsInSegments(queries, tenantId, { ...rangeOfBlock(block), generation }),
+    terms: (block) => rowsInSegments(queries, tenantId, rangeOfBlock(block)),
   };
 }
 

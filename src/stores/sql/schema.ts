@@ -82,16 +82,13 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       PRIMARY KEY (tenant_id, record_id)
     );
 
-    -- Keys of the search indexes of a log: of the one that serves and, while it is rebuilt, of its successor. They stand
-    -- apart like openings, because who has both key and terms can try which values were recorded.
+    -- Key of the search index of a log. It stands apart like openings, because who has both key and terms can try which
+    -- values were recorded.
     CREATE TABLE search_keys (
-      tenant_id text NOT NULL,
-      generation integer NOT NULL CHECK (generation > 0),
+      tenant_id text NOT NULL PRIMARY KEY,
       key bytea NOT NULL CHECK (length(key) = 32),
       -- Leaves before filled_to are in the index.
-      filled_to bigint NOT NULL CHECK (filled_to >= 0),
-      serves integer NOT NULL CHECK (serves IN (0, 1)),
-      PRIMARY KEY (tenant_id, generation)
+      filled_to bigint NOT NULL CHECK (filled_to >= 0)
     );
 
     -- What up to 64 leaves that stand side by side are found by: each of their terms once, with the leaves that it finds.
@@ -99,10 +96,9 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
     CREATE TABLE search_segments (
       tenant_id text NOT NULL,
       first_leaf bigint NOT NULL CHECK (first_leaf >= 0),
-      generation integer NOT NULL,
       end_leaf bigint NOT NULL CHECK (end_leaf > first_leaf AND end_leaf <= first_leaf + ${segmentLeaves}),
       terms bytea NOT NULL CHECK (length(terms) % ${entryBytes} = 0),
-      PRIMARY KEY (tenant_id, first_leaf, generation)
+      PRIMARY KEY (tenant_id, first_leaf)
     );
 
     -- Key of the index of registrations. It stands apart like openings, and like keys of search indexes.

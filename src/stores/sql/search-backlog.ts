@@ -4,19 +4,18 @@
  */
 import { indexedOf, type LeafRange, StoredTerms } from "../../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../../ledger/search/search-terms.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
 import { type LeafTerms, packTerms, segmentLeaves } from "./term-segment.ts";
 
-/** One build of an index, complete or under way. */
-export interface IndexGeneration {
-  readonly generation: number;
+/** The search index of a log. */
+export interface SearchIndex {
   readonly key: Uint8Array;
-  /** The index has the leaves before this one. In the index in use, all others wait. */
+  /** The index has the leaves before this one. All others wait. */
   readonly filledTo: number;
 }
 
 /** Index entries of a few adjacent leaves. */
 export interface Segment extends LeafRange {
-  readonly generation: number;
   readonly terms: Uint8Array;
 }
 
@@ -24,7 +23,7 @@ export interface Segment extends LeafRange {
 export class SearchTerms {
   readonly #terms = new StoredTerms();
 
-  of({ key }: Pick<IndexGeneration, "key">, records: readonly IndexedRecord[]): readonly LeafTerms[] {
+  of({ key }: Pick<SearchIndex, "key">, records: readonly IndexedRecord[]): readonly LeafTerms[] {
     const stored = this.#terms.under(key);
     return records.map(({ leafIndex, terms }) => ({ leafIndex, terms: Buffer.concat(indexedOf(terms).map(stored)) }));
   }
@@ -35,15 +34,16 @@ const leavesReadAgain = 2 * segmentLeaves;
 
 /** Terms of the waiting leaves, without those erased since. */
 export interface Waiting {
-  readonly generation: number;
+  /** Of the index. */
+  readonly key: Uint8Array;
   readonly first: number;
   readonly leaves: readonly LeafTerms[];
 }
 
 /** The leaves that an append adds to the index. */
 export interface AppendedLeaves {
-  /** The index in use; undefined if there is none. */
-  readonly index: IndexGeneration | undefined;
+  /** Undefined if there is none. */
+  readonly index: SearchIndex | undefined;
   /** Size of the log before and after the append. */
   readonly before: number;
   readonly size: number;
@@ -60,27 +60,25 @@ export interface ReadAgain {
   readonly records: readonly IndexedRecord[];
 }
 
-export type IndexMove = Pick<IndexGeneration, "generation" | "filledTo">;
-
 /** What has to be written to the index. */
 export interface SearchAddition {
   readonly segments: readonly Segment[];
-  /** Undefined if the index stays as it is. */
-  readonly move: IndexMove | undefined;
+  /** The index has the leaves before this one then; undefined if it stays as it is. */
+  readonly filledTo: number | undefined;
   /** Terms of the leaves that wait now, if known. */
   readonly waiting: Waiting | undefined;
 }
 
 /** Terms of the leaves that wait for this index, if known. */
-function knownOf({ generation, filledTo }: IndexGeneration, waiting: Waiting | undefined) {
-  return waiting?.generation === generation && waiting.first === filledTo ? waiting.leaves : undefined;
+function knownOf({ key, filledTo }: SearchIndex, waiting: Waiting | undefined) {
+  return waiting?.first === filledTo && sameHash(waiting.key, key) ? waiting.leaves : undefined;
 }
 
 /**
  * Returns the end of the newest whole segment of a log of this size; the first segment has at least 32 leaves. The key
  * varies the ends, so that logs that grow together fill segments at different times.
  */
-function lastBoundary({ key }: Pick<IndexGeneration, "key">, size: number): number {
+export function lastBoundary({ key }: Pick<SearchIndex, "key">, size: number): number {
   const offset = segmentLeaves / 2 + ((key[0] ?? 0) % (segmentLeaves / 2));
   return Math.max(0, Math.floor((size - offset) / segmentLeaves) * segmentLeaves + offset);
 }
@@ -102,8 +100,8 @@ export function additionOf(
   terms: SearchTerms,
   { index, before, size, records, waiting, read }: AppendedLeaves,
 ): SearchAddition {
-  if (index === undefined) return { segments: [], move: undefined, waiting: undefined };
-  const { generation, filledTo: first } = index;
+  if (index === undefined) return { segments: [], filledTo: undefined, waiting: undefined };
+  const { key, filledTo: first } = index;
   const known = first === before ? [] : knownOf(index, waiting);
   // Nothing is added from the first unknown leaf on.
   const knownTo = known === undefined ? (read?.end ?? first) : before;
@@ -113,14 +111,14 @@ export function additionOf(
   const left = leaves.filter(({ leafIndex }) => leafIndex >= filledTo);
   return {
     segments: segmentsOf(index, { first, end: filledTo }, leaves),
-    move: filledTo === first ? undefined : { generation, filledTo },
-    waiting: isAllKnown ? { generation, first: filledTo, leaves: left } : undefined,
+    filledTo: filledTo === first ? undefined : filledTo,
+    waiting: isAllKnown ? { key, first: filledTo, leaves: left } : undefined,
   };
 }
 
 /** Splits leaves of a range into segments. */
 export function segmentsOf(
-  index: Pick<IndexGeneration, "generation" | "key">,
+  index: Pick<SearchIndex, "key">,
   { first, end }: LeafRange,
   leaves: readonly LeafTerms[],
 ): readonly Segment[] {
@@ -131,7 +129,7 @@ export function segmentsOf(
       from,
       leaves.filter(({ leafIndex }) => leafIndex >= from && leafIndex < to),
     );
-    if (terms.length > 0) segments.push({ first: from, end: to, generation: index.generation, terms });
+    if (terms.length > 0) segments.push({ first: from, end: to, terms });
     from = to;
   }
   return segments;

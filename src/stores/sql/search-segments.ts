@@ -1,4 +1,4 @@
-/** The rows of search indexes: their keys, and segments. One index of a log is in use, another may be under construction. */
+/** The rows of search indexes: their keys, and segments. */
 import type { TenantId } from "../../base/ids.ts";
 import { type LeafRange, storedTermBytes } from "../../ledger/search/search-index.ts";
 import {
@@ -11,7 +11,7 @@ import {
   toRow,
 } from "./queries.ts";
 import { tables } from "./schema.ts";
-import type { IndexGeneration, SearchAddition, Segment } from "./search-backlog.ts";
+import type { SearchAddition, SearchIndex, Segment } from "./search-backlog.ts";
 import {
   bitBytes,
   entryBytes,
@@ -24,47 +24,30 @@ import {
 } from "./term-segment.ts";
 
 const within = `tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf < $3 AND end_leaf > $2`;
-const segmentsWithin = `SELECT first_leaf AS "first", end_leaf AS "end", generation, terms FROM search_segments
+const segmentsWithin = `SELECT first_leaf AS "first", end_leaf AS "end", terms FROM search_segments
    WHERE ${within} ORDER BY first_leaf`;
 /**
  * Bits of each of the terms, in segments that have, or may have, all of them. A segment has a term once; NULL if the
  * term only matches across the bounds of entries.
  */
 function bitsOfTerms(terms: number): string {
-  const places = Array.from({ length: terms }, (_, at) => `position($${at + 5}::bytea IN terms)`);
+  const places = Array.from({ length: terms }, (_, at) => `position($${at + 4}::bytea IN terms)`);
   const bits = places.map(
     (place, at) =>
       `CASE (${place} - 1) % ${entryBytes} WHEN 0 THEN substr(terms, ${place} + ${storedTermBytes}, ${bitBytes}) END AS bits_${at}`,
   );
   return `SELECT first_leaf, end_leaf, ${bits.join(", ")}
       FROM search_segments
-     WHERE ${within} AND generation = $4 AND ${places.map((place) => `${place} > 0`).join(" AND ")}
+     WHERE ${within} AND ${places.map((place) => `${place} > 0`).join(" AND ")}
      ORDER BY first_leaf`;
 }
 /** Bytes that a look reads. Lengths are known without the values. */
 const bytesWithin = `SELECT coalesce(sum(length(terms)), 0)::bigint AS bytes FROM search_segments
-   WHERE ${within} AND generation = $4`;
-const replace = "UPDATE search_segments SET terms = $4 WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3";
-const remove = "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3";
-/** Removes segments of older indexes that begin in a range. */
-export const sweepSegments = `DELETE FROM search_segments
-   WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3 AND generation < $4`;
-
-/** For one tenant, or for many on one server. */
-export function addSegments(
-  transaction: Transaction,
-  segments: readonly (Segment & { readonly tenantId: TenantId })[],
-): Promise<void> {
-  return transaction.insert(
-    tables.searchSegments,
-    segments.map(({ tenantId, first, generation, end, terms }) => [tenantId, first, generation, end, terms]),
-  );
-}
-
-/** The part of an index to read. */
-interface Look extends LeafRange {
-  readonly generation: number;
-}
+   WHERE ${within}`;
+const replace = "UPDATE search_segments SET terms = $3 WHERE tenant_id = $1 AND first_leaf = $2";
+const remove = "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf = $2";
+/** Removes segments that begin in a range. */
+export const dropSegments = "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3";
 
 /**
  * Returns the leaves that all of the terms find or may find, in order, and the bytes of segments that were read.
@@ -73,10 +56,10 @@ interface Look extends LeafRange {
 export async function leavesInSegments(
   queries: Queries,
   tenantId: TenantId,
-  { first, end, generation }: Look,
+  { first, end }: LeafRange,
   terms: readonly [Uint8Array, ...Uint8Array[]],
 ): Promise<{ readonly leaves: readonly number[]; readonly bytes: number }> {
-  const look = [tenantId, first, end, generation];
+  const look = [tenantId, first, end];
   const [{ rows }, lengths] = await Promise.all([
     queries.query(bitsOfTerms(terms.length), [...look, ...terms]),
     queries.query(bytesWithin, look),
@@ -101,12 +84,11 @@ function leavesOfRow(row: Row, terms: number): readonly number[] {
 export async function leavesOfAny(
   queries: Queries,
   tenantId: TenantId,
-  { first, end, generation }: Look,
+  { first, end }: LeafRange,
   terms: readonly Uint8Array[],
 ): Promise<readonly number[]> {
   const wanted = wantedTerms(terms);
   return (await readSegments(queries, tenantId, { first, end }))
-    .filter((segment) => segment.generation === generation)
     .flatMap((segment) => leavesOfTerms(segment.first, segment.terms, wanted))
     .filter((leafIndex) => leafIndex >= first && leafIndex < end);
 }
@@ -115,10 +97,9 @@ export async function leavesOfAny(
 export async function rowsInSegments(
   queries: Queries,
   tenantId: TenantId,
-  { first, end, generation }: Look,
+  { first, end }: LeafRange,
 ): Promise<readonly TermRow[]> {
   return (await readSegments(queries, tenantId, { first, end }))
-    .filter((segment) => segment.generation === generation)
     .flatMap((segment) => unpackTerms(segment.first, segment.terms))
     .filter(({ leafIndex }) => leafIndex >= first && leafIndex < end);
 }
@@ -134,65 +115,66 @@ export async function removeFromSegments(
     leaves.map((leaf) => readSegments(queries, tenantId, { first: leaf, end: leaf + 1 })),
   );
   // Each segment once, however many of the leaves it has.
-  const segments = new Map(found.flat().map((segment) => [`${segment.first}/${segment.generation}`, segment]));
-  const changes = [...segments.values()].flatMap(({ first, generation, terms }) => {
+  const segments = new Map(found.flat().map((segment) => [segment.first, segment]));
+  const changes = [...segments.values()].flatMap(({ first, terms }) => {
     const rest = withoutLeaves(first, terms, gone);
     if (rest === terms) return [];
-    const key = [tenantId, first, generation];
+    const key = [tenantId, first];
     return [rest.length === 0 ? queries.query(remove, key) : queries.query(replace, [...key, rest])];
   });
   await Promise.all(changes);
 }
 
-/** Reads the segments of all indexes that have leaves of a range. */
+/** Reads the segments that have leaves of a range. */
 async function readSegments(queries: Queries, tenantId: TenantId, { first, end }: LeafRange) {
   return (await queries.query(segmentsWithin, [tenantId, first, end])).rows as unknown as readonly Segment[];
 }
 
-const serving = onTenants(
-  (isOwn) =>
-    `SELECT tenant_id AS "tenantId", generation, key, filled_to AS "filledTo" FROM search_keys WHERE ${isOwn} AND serves = 1`,
+const indexes = onTenants(
+  (isOwn) => `SELECT tenant_id AS "tenantId", key, filled_to AS "filledTo" FROM search_keys WHERE ${isOwn}`,
 );
 const move: TenantStatement = {
-  ofOne: "UPDATE search_keys SET filled_to = $3 WHERE tenant_id = $1 AND generation = $2",
+  ofOne: "UPDATE search_keys SET filled_to = $2 WHERE tenant_id = $1",
   ofMany: `UPDATE search_keys SET filled_to = next.filled_to
-      FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS next (tenant_id, generation, filled_to)
-     WHERE search_keys.tenant_id = next.tenant_id AND search_keys.generation = next.generation`,
+      FROM unnest($1::text[], $2::bigint[]) AS next (tenant_id, filled_to)
+     WHERE search_keys.tenant_id = next.tenant_id`,
 };
 
-/** Returns the index of a log that is in use; undefined if there is none. */
-export async function indexOf(queries: Queries, tenantId: TenantId): Promise<IndexGeneration | undefined> {
+/** Returns the index of a log; undefined if there is none. */
+export async function indexOf(queries: Queries, tenantId: TenantId): Promise<SearchIndex | undefined> {
   return (await indexesOf(queries, [tenantId])).get(tenantId);
 }
 
-interface OwnIndex extends IndexGeneration {
+interface OwnIndex extends SearchIndex {
   readonly tenantId: TenantId;
 }
 
-/** Returns the indexes that are in use, by tenant. */
+/** Returns the indexes of logs, by tenant. */
 export async function indexesOf(
   queries: Queries,
   tenants: readonly TenantId[],
-): Promise<ReadonlyMap<TenantId, IndexGeneration>> {
-  const { rows } = await queryRows(queries, serving, tenants.map(toRow));
+): Promise<ReadonlyMap<TenantId, SearchIndex>> {
+  const { rows } = await queryRows(queries, indexes, tenants.map(toRow));
   return new Map((rows as unknown as readonly OwnIndex[]).map((index) => [index.tenantId, index]));
 }
 
 /** What an append adds to the index of a log. */
-interface OwnAddition extends Pick<SearchAddition, "segments" | "move"> {
+interface OwnAddition extends Pick<SearchAddition, "segments" | "filledTo"> {
   readonly tenantId: TenantId;
 }
 
 /** Writes what appends add to the indexes of logs, under the locks of their heads. */
 export async function addSearch(transaction: Transaction, additions: readonly OwnAddition[]): Promise<void> {
-  const moves = additions.flatMap(({ tenantId, move }) =>
-    move === undefined ? [] : [[tenantId, move.generation, move.filledTo] as const],
+  const moves = additions.flatMap(({ tenantId, filledTo }) =>
+    filledTo === undefined ? [] : [[tenantId, filledTo] as const],
   );
   if (moves.length === 0) return;
   await Promise.all([
-    addSegments(
-      transaction,
-      additions.flatMap(({ tenantId, segments }) => segments.map((segment) => ({ tenantId, ...segment }))),
+    transaction.insert(
+      tables.searchSegments,
+      additions.flatMap(({ tenantId, segments }) =>
+        segments.map(({ first, end, terms }) => [tenantId, first, end, terms]),
+      ),
     ),
     transaction.each(move, moves),
   ]);

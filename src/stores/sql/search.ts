@@ -22,7 +22,7 @@ import { ArrivedEvidence, countedValues, countOf, summaryOf } from "../../ledger
 import { DamagedError } from "../files/errors.ts";
 import { headOfTenant, visibleOpening } from "./log-rows.ts";
 import type { Queries, Row } from "./queries.ts";
-import type { IndexGeneration } from "./search-backlog.ts";
+import type { SearchIndex } from "./search-backlog.ts";
 import { indexOf, leavesInSegments, leavesOfAny, rowsInSegments } from "./search-segments.ts";
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
 
@@ -162,18 +162,18 @@ async function candidatesIn(
   queries: Queries,
   tenantId: TenantId,
   terms: readonly SearchTerm[],
-  index: IndexGeneration | undefined,
+  index: SearchIndex | undefined,
 ): Promise<Candidates> {
   if (index === undefined) return lookAtAll;
-  const { generation, filledTo } = index;
+  const { filledTo } = index;
   const [driving, ...others] = indexedOf(terms).toSorted(bySelectivity);
   if (driving === undefined) return lookAtAll;
-  const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value, index) : undefined;
+  const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value) : undefined;
   const stored = new StoredTerms();
   const store = (term: SearchTerm) => stored.of(index.key, term);
   const wanted = [store(driving), ...others.map(store)] as const;
   return async ({ first, end }) => {
-    const inSegments = await leavesInSegments(queries, tenantId, { first, end, generation }, wanted);
+    const inSegments = await leavesInSegments(queries, tenantId, { first, end }, wanted);
     const leaves = [...inSegments.leaves, ...everyLeaf({ first: Math.max(first, filledTo), end })];
     return {
       leaves: withDecision(leaves, decision, { first, end }),
@@ -183,16 +183,11 @@ async function candidatesIn(
 }
 
 /** Returns the leaf of a record, if the index has one. */
-async function leafOf(
-  queries: Queries,
-  tenantId: TenantId,
-  recordId: string,
-  { generation }: IndexGeneration,
-): Promise<number | undefined> {
+async function leafOf(queries: Queries, tenantId: TenantId, recordId: string): Promise<number | undefined> {
   const [row] = (await queries.query(indexOfRecord, [tenantId, recordId])).rows;
   const first = row?.leaf_index as number | undefined;
   if (first === undefined) return undefined;
-  const terms = await rowsInSegments(queries, tenantId, { first, end: first + 1, generation });
+  const terms = await rowsInSegments(queries, tenantId, { first, end: first + 1 });
   return terms.length === 0 ? undefined : first;
 }
 
@@ -226,7 +221,7 @@ async function readEntries(
 interface IndexedLog {
   readonly queries: Queries;
   readonly tenantId: TenantId;
-  readonly index: IndexGeneration | undefined;
+  readonly index: SearchIndex | undefined;
   readonly size: number;
 }
 
@@ -299,8 +294,7 @@ async function citingLeaves(
   if (index === undefined || first >= filledTo) return waiting;
   const stored = new StoredTerms().under(index.key);
   const terms = decisionIds.map((value) => stored({ field: "decision_id", value }));
-  const look = { first, end, generation: index.generation };
-  return [...(await leavesOfAny(queries, tenantId, look, terms)), ...waiting];
+  return [...(await leavesOfAny(queries, tenantId, { first, end }, terms)), ...waiting];
 }
 
 function byLeaf(one: FoundRecord, other: FoundRecord): number {

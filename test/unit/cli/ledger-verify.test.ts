@@ -129,7 +129,7 @@ describe("verify of rows beside a log", () => {
     ["UPDATE search_segments SET terms = substr(terms, 25)", /leaf \d is not found by all of its terms/],
     [`UPDATE search_segments SET terms = ${surplus("04")} WHERE first_leaf = 0`, /leaf 2 is found by terms/],
     [
-      `INSERT INTO search_segments SELECT tenant_id, 77, generation, 78, ${surplus("01")} FROM search_segments LIMIT 1`,
+      `INSERT INTO search_segments SELECT tenant_id, 77, 78, ${surplus("01")} FROM search_segments LIMIT 1`,
       /leaf 77 is found by terms/,
     ],
     ["UPDATE kept_answers SET sealed = zeroblob(99)", /what is kept for retries of leaf 2 does not open/],

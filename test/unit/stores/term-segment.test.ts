@@ -73,7 +73,7 @@ test("a process remembers few logs of many waiting terms, and many of few", () =
   const known = (logs: number, bytes: number) => {
     const tools = new LogTools({ anchor: undefined, originPrefix: "", clock: systemClock, random: (into) => into });
     const heads = Array.from({ length: logs }, (_, log) => ({ tenantId: `tenant-${log}`, size: 0, root }) as never);
-    const waiting = { generation: 1, first: 0, leaves: [{ leafIndex: 0, terms: Buffer.alloc(bytes) }] };
+    const waiting = { key: root, first: 0, leaves: [{ leafIndex: 0, terms: Buffer.alloc(bytes) }] };
     for (const log of heads) tools.remember({ log, edge: new RightEdge(), waiting });
     return heads.filter((head) => tools.recall(head).waiting !== undefined).length;
   };

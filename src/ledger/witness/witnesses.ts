@@ -226,7 +226,6 @@ class CosignatureSaver {
   readonly #store: Pick<CosignatureStore, "storeCosignatures">;
   readonly #timers: Timers;
   readonly #unsaved = new Map<WitnessLog, TenantId>();
-  #saver: Promise<void> | undefined;
   #cancel: (() => void) | undefined;
   #closed = false;
 
@@ -238,29 +237,19 @@ class CosignatureSaver {
   /** Saves the witness's cosignature of the log soon. */
   note(atWitness: WitnessLog, tenantId: TenantId): void {
     this.#unsaved.set(atWitness, tenantId);
-    this.#keepSoon();
+    if (!this.#closed) this.#cancel ??= this.#timers.after(keepIntervalMs, () => void this.#save());
   }
 
   /** Saves what is pending. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#closed = true;
-    this.#cancel?.();
-    await this.#saver;
-    await this.#keep();
-  }
-
-  #keepSoon(): void {
-    if (this.#closed) return;
-    this.#cancel ??= this.#timers.after(keepIntervalMs, () => {
-      this.#saver = this.#keep().finally(() => {
-        this.#cancel = undefined;
-        if (this.#unsaved.size > 0) this.#keepSoon();
-      });
-    });
+    return this.#save();
   }
 
   /** A failed save is retried later: nothing depends on it. */
-  async #keep(): Promise<void> {
+  async #save(): Promise<void> {
+    this.#cancel?.();
+    this.#cancel = undefined;
     const entries = [...this.#unsaved];
     this.#unsaved.clear();
     const cosignatures = entries.flatMap(([{ witness, newest }, tenantId]) =>
@@ -268,7 +257,7 @@ class CosignatureSaver {
     );
     if (cosignatures.length === 0) return;
     await this.#store.storeCosignatures(cosignatures).catch(() => {
-      for (const [atWitness, tenantId] of entries) this.#unsaved.set(atWitness, tenantId);
+      for (const [atWitness, tenantId] of entries) this.note(atWitness, tenantId);
     });
   }
 }

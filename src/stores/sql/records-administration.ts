@@ -8,7 +8,6 @@ import {
   type LegalHold,
   maxErasedAtOnce,
   type ReapplyResult,
-  type UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
 import { type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
@@ -114,9 +113,12 @@ export class RecordsAdministration {
         const ids = came.length === 0 ? new Set() : await this.#removeUndone(of);
         for (const { erasureLeafIndex, ...one } of came)
           if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
-        const noted = own.filter(({ erasureLeafIndex }) => erasureLeafIndex === undefined);
-        for (let at = 0; at < noted.length; at += maxErasedAtOnce)
-          reapplied.push(...(await this.#eraseNoted(of, noted.slice(at, at + maxErasedAtOnce), statement)));
+        const noted = own.flatMap(({ recordId, erasureLeafIndex }) => (erasureLeafIndex === undefined ? recordId : []));
+        for (let at = 0; at < noted.length; at += maxErasedAtOnce) {
+          const result = await this.erase(of, noted.slice(at, at + maxErasedAtOnce), statement);
+          for (const { recordId, leafIndex, erasureLeafIndex } of "erased" in result ? result.erased : [])
+            reapplied.push({ tenantId: of, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
+        }
       }
       return { reapplied, left: await find(), overwritten: await this.#overwrite() };
     });
@@ -134,20 +136,6 @@ export class RecordsAdministration {
         after = part.after;
       }
     return ids;
-  }
-
-  /** Holds and kinds are checked again within the transaction. */
-  async #eraseNoted(tenantId: TenantId, noted: readonly UndoneErasure[], statement: ErasureStatement) {
-    const erased = await this.#withHeadLock(tenantId, async (transaction, append) => {
-      const recordIds = noted.map(({ recordId }) => recordId);
-      const found = await findErasable(transaction, tenantId, recordIds);
-      const wanted = found.filter(({ refusal }) => refusal === undefined);
-      return eraseRecords(transaction, tenantId, wanted, this.#stated(statement), append);
-    });
-    return erased.map(({ recordId, leafIndex, erasureLeafIndex }) => ({
-      ...{ tenantId, recordId, leafIndex, erasureLeafIndex },
-      refusal: undefined,
-    }));
   }
 
   /**

@@ -32,7 +32,7 @@ export async function reasonOnBoth(
 }
 
 /** As Node writes headers. */
-export function grouped(lines: Lines): Record<string, string[]> {
+function grouped(lines: Lines): Record<string, string[]> {
   const headers: Record<string, string[]> = {};
   for (const [name, value] of lines) {
     const key = name.toLowerCase();

@@ -15,10 +15,9 @@ import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { rest, restUntilServed } from "../harness/gateway.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 /** Of every four. */
 const turns = ["client", "service", "client", "store"] as const;
@@ -48,13 +47,13 @@ async function startMortalPostgres(): Promise<MortalStore> {
 /** That of `serviceSettings`. */
 const startSqlite = async (): Promise<MortalStore> => ({ settings: {}, restart: async () => {}, stop: async () => {} });
 
+const issuer = await issuerForFile();
+
 describe.each([
   ["PostgreSQL", startMortalPostgres, 80],
   ["SQLite", startSqlite, 40],
 ] as const)("%s", (_name, startStore, usualKills) => {
   const kills = Number(process.env.BULK_KILLS ?? usualKills);
-  const key = newTestKey("ES256", "key-1");
-  let issuer: StaticIssuer;
   let store: MortalStore;
   let folder: string;
   let service: RunningService;
@@ -63,18 +62,16 @@ describe.each([
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "bulk-kills-"));
-    issuer = await startStaticIssuer([key.publicJwk]);
     store = await startStore();
     settings = { ...serviceSettings(folder, issuer.url), ...store.settings, SVC_BULK: "on" };
     service = await startService(folder, settings);
     const scope = "platform-api.access evidence.write";
-    token = mintToken(key, claimsOf(issuer.url, Date.now(), { scope, exp: Math.floor(Date.now() / 1000) + 86_400 }));
+    token = issuer.token({ scope, exp: Math.floor(Date.now() / 1000) + 86_400 });
   });
   afterAll(async () => {
     service?.child.kill("SIGKILL");
     await service?.ended;
     await store?.stop();
-    await issuer?.stop();
     rmSync(folder, { recursive: true, force: true });
   });
 

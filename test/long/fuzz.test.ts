@@ -5,21 +5,18 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { type FuzzOptions, fuzzConnection, noCounts } from "../harness/fuzz/connection.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const seed = 20;
 const connections = 250;
-const key = newTestKey("ES256", "key-1");
 const certificates = join(import.meta.dirname, "../unit/config/fixtures");
-let issuer: StaticIssuer;
+const issuer = await issuerForFile();
 const directory = folderForFile("fuzz");
 let services: RunningService[] = [];
 let options: FuzzOptions;
 
 beforeAll(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
   const [cert, certKey] = [join(certificates, "server.crt.pem"), join(certificates, "server.key.pem")];
   const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: certKey, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: certKey };
   const start = (settings: Readonly<Record<string, string>>, name: string) => {
@@ -33,13 +30,12 @@ beforeAll(async () => {
     [url, opsUrl].map((each) => Number(new URL(each).port)),
   ) as [number, number, number, number];
   const scope = "platform-api.access policy.read artifacts.write evidence.write keys.use decisions.delegate";
-  const authorization = `Bearer ${mintToken(key, claimsOf(issuer.url, Date.now(), { scope }))}`;
+  const authorization = `Bearer ${issuer.token({ scope })}`;
   options = { seed, authorization, ports: { service, operator, tlsService, tlsOperator } };
 });
 afterAll(async () => {
   for (const { child } of services) child.kill("SIGKILL");
   await Promise.all(services.map(({ ended }) => ended));
-  await issuer.stop();
 });
 
 test(`${connections} fuzzed connections do not harm the service`, { timeout: 60_000 }, async () => {

@@ -10,9 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { bodyFloods } from "../harness/body-floods.ts";
 import { rest } from "../harness/gateway.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const mebibyte = 1024 * 1024;
 const groups = "/sys/fs/cgroup";
@@ -29,6 +28,8 @@ function limitedGroup(limitBytes: number): { readonly launcher: readonly string[
   return { path, launcher: ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', path] };
 }
 
+const issuer = await issuerForFile();
+
 describe.each([
   ["a container of 512 MiB", () => limitedGroup(512 * mebibyte), {}],
   [
@@ -38,25 +39,20 @@ describe.each([
   ],
 ])("in %s", (_what, limit, env) => {
   let folder: string;
-  let issuer: StaticIssuer;
   let service: RunningService;
   let token: string;
   let group: string | undefined;
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "svc-memory-"));
-    const key = newTestKey("ES256", "key-1");
-    issuer = await startStaticIssuer([key.publicJwk]);
     const { launcher, path } = limit();
     group = path;
     service = await startService(folder, { ...serviceSettings(folder, issuer.url), ...env }, undefined, launcher);
-    const scope = "platform-api.access policy.read artifacts.write";
-    token = mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: "tenant-a", scope }));
+    token = issuer.token({ scope: "platform-api.access policy.read artifacts.write" });
   }, 60_000);
   afterAll(async () => {
     service?.child.kill("SIGKILL");
     await service?.ended;
-    await issuer?.stop();
     if (group !== undefined) rmdirSync(group);
     rmSync(folder, { recursive: true, force: true });
   });

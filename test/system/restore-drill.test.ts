@@ -13,14 +13,12 @@ import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { rest } from "../harness/gateway.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { baseBackup } from "../harness/postgres-standby.ts";
 import { type RunningService, serviceSettings, spawnService, startService } from "../harness/process.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const tenant = "tenant-a";
-const key = newTestKey("ES256", "key-1");
 const scope = "platform-api.access policy.read artifacts.write evidence.write";
 const program = join(import.meta.dirname, "../../src/cli/cli.ts");
 const route = "/v1/sdk/protection-plan";
@@ -29,14 +27,13 @@ const loaders = 8;
 /** A dozen processes are started one after the other, on a machine that may be busy. */
 const timeout = 300_000;
 
-let issuer: StaticIssuer;
+const issuer = await issuerForFile();
 let directory: string;
 let settings: Record<string, string>;
 let service: RunningService | undefined;
 const servers: PostgresServer[] = [];
 
 beforeEach(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
   directory = mkdtempSync(join(tmpdir(), "svc-drill-"));
   settings = { ...serviceSettings(directory, issuer.url), SVC_ANCHOR: join(directory, "anchor") };
 });
@@ -46,7 +43,6 @@ afterEach(async () => {
   service = undefined;
   for (const server of servers.splice(0)) await server.stop();
   rmSync(directory, { recursive: true });
-  await issuer.stop();
 });
 
 interface Acknowledged {
@@ -57,7 +53,7 @@ interface Acknowledged {
 /** Calls one after the other by each loader, until told to stop; rejects where one is refused. */
 function load({ url }: RunningService): { stop(): Promise<readonly Acknowledged[]> } {
   const acknowledged: Acknowledged[] = [];
-  const token = mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope }));
+  const token = issuer.token({ tenant_id: tenant, scope });
   let isOver = false;
   const loading = Promise.all(
     Array.from({ length: loaders }, async () => {

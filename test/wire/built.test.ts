@@ -6,13 +6,13 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { writeAppFiles } from "../../scripts/app-files.ts";
 import { productionPackages } from "../../scripts/packages.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, rest } from "../harness/gateway.ts";
-import { startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import {
   type RunningService,
   type ServiceProcess,
@@ -21,9 +21,7 @@ import {
   startService,
 } from "../harness/process.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
-const key = newTestKey("ES256", "key-1");
 /** Far beyond what a start takes on a busy machine. */
 const patience = { timeout: 30_000 };
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
@@ -33,8 +31,7 @@ let services: ServiceProcess[];
 
 const app = folderForFile("built");
 await writeAppFiles(app);
-const issuer = await startStaticIssuer([key.publicJwk]);
-afterAll(() => issuer?.stop());
+const issuer = await issuerForFile();
 beforeEach(() => {
   directory = join(app, "data");
   mkdirSync(directory);
@@ -67,7 +64,7 @@ async function cli(...args: string[]): Promise<string> {
 }
 
 const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
-const token = () => mintToken(key, claimsOf(issuer.url, Date.now(), { scope }));
+const token = () => issuer.token({ scope });
 const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
 
 /** Makes all eight calls. */

@@ -14,7 +14,8 @@ import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { testStores } from "../harness/stores.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
@@ -213,15 +214,11 @@ describe.each(testStores)("%s", (_name, startStore) => {
   });
 });
 
+const issuer = await issuerForFile();
+
 describe("a stream's end", () => {
-  const key = newTestKey("ES256", "key-1");
-  let issuer: StaticIssuer;
-  beforeAll(async () => {
-    issuer = await startStaticIssuer([key.publicJwk]);
-  });
-  afterAll(() => issuer.stop());
   const scope = "platform-api.access evidence.write";
-  const tokenFor = (claims: object = {}) => mintToken(key, claimsOf(issuer.url, Date.now(), { scope, ...claims }));
+  const tokenFor = (claims: object = {}) => issuer.token({ scope, ...claims });
   const settings = () => ({ SVC_OIDC_ISSUER: issuer.url, SVC_BULK: "on" });
 
   async function refusalOf(gateway: Gateway, token: string, ...events: readonly StreamEventsRequest[]) {

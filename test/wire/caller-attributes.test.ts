@@ -2,17 +2,15 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { reasonOnBoth } from "../harness/both-wires.ts";
 import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
-import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-import { startStaticIssuer } from "../harness/issuer.ts";
+import { h2Close, h2Connect } from "../harness/h2.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
-const key = newTestKey("ES256", "key");
 const plan = { operation: "access", workload: { application: "wards" }, resource: { kind: "patient" } };
 const manifest = 'platform: platform\ntenants: { "*": default }\n';
 const declaring = `${manifest}caller_attributes:
@@ -30,8 +28,7 @@ let policies: string;
 let gateway: Gateway;
 let stop: () => Promise<void>;
 
-const issuer = await startStaticIssuer([key.publicJwk]);
-afterAll(() => issuer.stop());
+const issuer = await issuerForFile();
 beforeEach(async () => {
   policies = await mkdtemp(join(tmpdir(), "caller-attributes-"));
   for (const [file, text] of Object.entries(files)) await write(file, text);
@@ -56,17 +53,13 @@ async function start(env: Record<string, string> = {}): Promise<void> {
   stop = gateway.stop;
 }
 
-function tokenWith(claims: object): string {
-  return mintToken(key, claimsOf(issuer.url, Date.now(), { ...claims }));
-}
-
 const doctor = { clearance: 2, realm_access: { roles: ["nurse", "doctor", "nurse"] } };
 const ask = async (token: string, headers = {}) =>
   await rest(`${gateway.url}/v1/sdk/protection-plan`, { token, body: plan, headers });
 
 test("attributes of callers decide, are recorded, and are shown to the caller only", async () => {
   await start();
-  const { body } = await ask(tokenWith(doctor));
+  const { body } = await ask(issuer.token(doctor));
   expect(body.decision).toMatchObject({ allow: true, reasons: ["platform/all", "tenant/doctors"] });
   expect(recordIn(body).outcome.caller_attributes).toEqual({ clearance: 2, roles: ["doctor", "nurse"] });
   expect(recordIn(body).caller).toEqual({
@@ -76,11 +69,11 @@ test("attributes of callers decide, are recorded, and are shown to the caller on
   const others = { ...body, decision: { ...body.decision, receipt } };
   expect(JSON.stringify(others)).not.toMatch(/doctor"|nurse/);
 
-  const resolved = await rest(`${gateway.url}/v1/sdk/policy-resolve`, { token: tokenWith(doctor), body: plan });
+  const resolved = await rest(`${gateway.url}/v1/sdk/policy-resolve`, { token: issuer.token(doctor), body: plan });
   expect(resolved.body.decision.policy_inputs).toEqual(["caller.attributes.clearance", "caller.attributes.roles"]);
-  const denied = await ask(tokenWith({ clearance: 1, realm_access: { roles: ["doctor"] } }));
+  const denied = await ask(issuer.token({ clearance: 1, realm_access: { roles: ["doctor"] } }));
   expect(denied.body.decision).toMatchObject({ allow: false, reasons: [] });
-  const plain = await ask(tokenWith({ clearance: 9 }));
+  const plain = await ask(issuer.token({ clearance: 9 }));
   expect(plain.body.decision.allow).toBe(false);
   expect(recordIn(plain.body).outcome.caller_attributes).toEqual({ clearance: 9 });
 
@@ -92,26 +85,21 @@ test("required attributes that are missing, or of another type, refuse every cal
   await start();
   const session = await h2Connect(gateway.url);
   for (const claims of [{}, { clearance: "secret-value" }]) {
-    const token = tokenWith(claims);
+    const token = issuer.token(claims);
     const { status, body, headers } = await rest(`${gateway.url}/v1/sdk/whoami`, { token });
     expect([status, body.error.reason]).toEqual([401, "invalid_token"]);
     expect(body.error.message).toBe("the access token carries no valid attribute clearance");
     expect(headers.get("www-authenticate")).toContain('error="invalid_token"');
-    const { trailers } = await h2Call(session, {
-      path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
-      headers: { "content-type": "application/grpc", authorization: `Bearer ${token}` },
-      body: frame(Buffer.alloc(0)),
-    });
-    expect(refusalInTrailers(trailers)).toMatchObject({ code: "unauthenticated", reason: "invalid_token" });
+    expect(await reasonOnBoth(gateway.url, session, [["authorization", `Bearer ${token}`]])).toBe("invalid_token");
   }
   await h2Close(session);
   expect(gateway.logged.join("\n")).not.toContain("secret-value");
-  expect((await ask(tokenWith({ ...doctor, realm_access: { roles: "doctor" } }))).body.decision.allow).toBe(false);
+  expect((await ask(issuer.token({ ...doctor, realm_access: { roles: "doctor" } }))).body.decision.allow).toBe(false);
 });
 
 test("attributes are never read from another claim: a reload that declares them reads tokens again", async () => {
   await start();
-  const token = tokenWith({ clearance: 2, realm_access: { roles: ["doctor"] }, groups: ["porter"] });
+  const token = issuer.token({ clearance: 2, realm_access: { roles: ["doctor"] }, groups: ["porter"] });
   const body = JSON.stringify(plan);
   const head = h1Request("POST /v1/sdk/protection-plan", [
     `Authorization: Bearer ${token}`,
@@ -161,7 +149,7 @@ test("attributes come from the headers of a trusted ingress, one for each", asyn
   const line = gateway.logged.find((candidate) => candidate.includes("SVC_ATTRIBUTE_HEADERS"));
   expect(JSON.parse(line ?? "{}")).toMatchObject({ level: "warn", attributes: ["role"] });
   // Beside a token the headers are ignored.
-  const withToken = await ask(tokenWith({ clearance: 0 }), { ...identity, "remote-clearance": "3" });
+  const withToken = await ask(issuer.token({ clearance: 0 }), { ...identity, "remote-clearance": "3" });
   expect(recordIn(withToken.body).outcome.caller_attributes).toEqual({ clearance: 0 });
 });
 

@@ -9,20 +9,18 @@ import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H1Answer, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
-import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
+import type { Members } from "../harness/tokens.ts";
 
-const key = newTestKey("ES256", "key-1");
 const maxBodyBytes = 4096;
 const allScopes = "platform-api.access policy.read keys.use artifacts.write evidence.write";
-let issuer: StaticIssuer;
+const issuer = await issuerForFile();
 let gateway: Gateway;
 let session: ClientHttp2Session;
 let token: string;
 
 beforeAll(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
   gateway = await startGateway({
     env: { SVC_OIDC_ISSUER: issuer.url, SVC_MAX_BODY_BYTES: String(maxBodyBytes) },
     overrides: { limits: { bodyTimeoutMs: 100, maxDeadlineMs: 400 } },
@@ -33,11 +31,10 @@ beforeAll(async () => {
 afterAll(async () => {
   await h2Close(session);
   await gateway.stop();
-  await issuer.stop();
 });
 
 function mint(claims: Members = {}): string {
-  return mintToken(key, claimsOf(issuer.url, Date.now(), { scope: allScopes, ...claims }));
+  return issuer.token({ scope: allScopes, ...claims });
 }
 
 const plan = methodOn("/v1/sdk/protection-plan");

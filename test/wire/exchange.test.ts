@@ -8,9 +8,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
 import { h2Fields, h2Frame, h2Preface } from "../harness/h2-frames.ts";
-import { startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
-import { newTestKey } from "../harness/tokens.ts";
 
 const directories: string[] = [];
 const services: RunningService[] = [];
@@ -23,12 +22,11 @@ async function start(settings: Readonly<Record<string, string>> = {}): Promise<R
   return service;
 }
 
-const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
+const issuer = await issuerForFile();
 afterAll(async () => {
   for (const { child } of services) child.kill("SIGKILL");
   await Promise.all(services.map(({ ended }) => ended));
   for (const directory of directories) rmSync(directory, { recursive: true });
-  await issuer.stop();
 });
 
 /** Lines of the log that say that something went wrong. */

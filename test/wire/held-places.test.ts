@@ -3,32 +3,29 @@
  * tokens that the service has never seen are served all the while, and no place stays taken.
  */
 import net from "node:net";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { defaultAdmissionLimits } from "../../src/http/admission.ts";
 import { gatewayForFile, inProgress, rest } from "../harness/gateway.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Connect } from "../harness/h2.ts";
 import { h2Fields, h2Frame, h2NoWindow, h2Raw } from "../harness/h2-frames.ts";
-import { startStaticIssuer } from "../harness/issuer.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 
-const key = newTestKey("ES256", "key-1");
 const tenants = ["tenant-a", "tenant-b"];
 const [dataFrame, headersFrame, resetFrame] = [0, 1, 3];
 const [endsStream, endsHeaders] = [0x1, 0x4];
 
 let minted = 0;
 
-const issuer = await startStaticIssuer([key.publicJwk]);
+const issuer = await issuerForFile();
 // On a busy machine too, who waits for longer waits for places that are held.
 const admission = { ...defaultAdmissionLimits, maxWaitMs: 10_000 };
 const gateway = await gatewayForFile({ env: { SVC_OIDC_ISSUER: issuer.url }, overrides: { admission } });
-afterAll(() => issuer.stop());
 
 function freshToken(tenant: string): string {
   const scope = "platform-api.access policy.read evidence.write";
-  return mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, jti: `fresh-${minted++}` }));
+  return issuer.token({ tenant_id: tenant, scope, jti: `fresh-${minted++}` });
 }
 
 async function whoami(token: string): Promise<number> {

@@ -11,18 +11,16 @@ import { frame, refusalInConnect, refusalInTrailers } from "../harness/grpc.ts";
 import { type H1Answer, type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { methodOn } from "../harness/methods.ts";
 import { type RunningService, serviceSettings, startLimitedService } from "../harness/process.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
-const key = newTestKey("ES256", "key-1");
 const plan = methodOn("/v1/sdk/protection-plan");
 const planBody = sampleCalls().find(({ route }) => route === plan.restPath)?.body ?? {};
 const maxBodyBytes = 262_144;
 const mebibyte = 1024 * 1024;
 
-let issuer: StaticIssuer;
+const issuer = await issuerForFile();
 const directory = folderForFile("hostile");
 let service: RunningService;
 let token: string;
@@ -33,10 +31,8 @@ let seenLines = 0;
 let reluctant: Readonly<Record<"silent" | "slowHeaders" | "partialPreface", H1Connection>>;
 
 beforeAll(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
   service = await startLimitedService(directory, serviceSettings(directory, issuer.url), { bodyTimeoutMs: 200 });
-  const scope = "platform-api.access policy.read artifacts.write";
-  token = mintToken(key, claimsOf(issuer.url, Date.now(), { scope }));
+  token = issuer.token({ scope: "platform-api.access policy.read artifacts.write" });
   reluctant = {
     silent: await h1Connect(service.url),
     slowHeaders: await h1Connect(service.url),
@@ -51,7 +47,6 @@ beforeAll(async () => {
 afterAll(async () => {
   service.child.kill("SIGKILL");
   await service.ended;
-  await issuer.stop();
 });
 
 // After everything that follows the next caller is served, and no line of the log speaks of a failure.

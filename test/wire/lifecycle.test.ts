@@ -7,18 +7,16 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import tls from "node:tls";
 import { toBinary } from "@bufbuild/protobuf";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-import { startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type ServiceProcess, serviceSettings, spawnService, startService } from "../harness/process.ts";
-import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
-const key = newTestKey("ES256", "key-1");
 const whoami = methodOn("/v1/sdk/whoami");
 const evidence = methodOn("/v1/sdk/evidence");
 const evidenceBody = sampleCalls().find(({ route }) => route === evidence.restPath)?.body;
@@ -26,8 +24,7 @@ let directory: string;
 let settings: Record<string, string>;
 let services: ServiceProcess[];
 
-const issuer = await startStaticIssuer([key.publicJwk]);
-afterAll(() => issuer.stop());
+const issuer = await issuerForFile();
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "svc-life-"));
   settings = serviceSettings(directory, issuer.url);
@@ -52,8 +49,7 @@ function spawn(environment: Readonly<Record<string, string>>): ServiceProcess {
   return service;
 }
 
-const token = () =>
-  mintToken(key, claimsOf(issuer.url, Date.now(), { scope: "platform-api.access policy.read evidence.write" }));
+const token = () => issuer.token({ scope: "platform-api.access policy.read evidence.write" });
 
 describe("starting", () => {
   test("the service is ready and answers", async () => {

@@ -9,11 +9,11 @@ import { createFileRegistry, type DescMethod, type DescService, fromBinary, toBi
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
-import { startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { boundTo } from "../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
 import { run } from "../unit/cli/surroundings.ts";
@@ -53,7 +53,6 @@ when { context.claimed.labels.contains("https://example.com/attr/class/value/sec
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of types that are known only at run time.
 type Any = any;
-const key = newTestKey("ES256", "key-1");
 const workload = { application: "payroll" };
 const attribute = (name: string, value: string, namespace = "example.com") =>
   `https://${namespace}/attr/${name}/value/${value}`;
@@ -64,17 +63,16 @@ for (const [file, text] of Object.entries(policies)) {
   mkdirSync(dirname(join(folder, file)), { recursive: true });
   writeFileSync(join(folder, file), text);
 }
-const issuer = await startStaticIssuer([key.publicJwk]);
+const issuer = await issuerForFile();
 const gateway = await gatewayForFile({
   env: { SVC_OPENTDF: "on", SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: folder, SVC_LEDGER_ORIGIN: "localhost/kas" },
 });
-afterAll(() => issuer.stop());
 
 const scope = "platform-api.access policy.read keys.use artifacts.write";
-const tokenOf = (claims: Members) => mintToken(key, claimsOf(issuer.url, Date.now(), claims));
-const kas = (claims: Members = {}) => tokenOf({ principal_id: "kas", scope: `${scope} decisions.delegate`, ...claims });
+const kas = (claims: Members = {}) =>
+  issuer.token({ principal_id: "kas", scope: `${scope} decisions.delegate`, ...claims });
 const reader = (claims: Members = {}) =>
-  tokenOf({ principal_id: "reader-1", sub: "ann", scope: "openid", team: "readers", ...claims });
+  issuer.token({ principal_id: "reader-1", sub: "ann", scope: "openid", team: "readers", ...claims });
 
 const wires = {
   "Connect, protobuf": () => createConnectTransport({ ...base(), httpVersion: "1.1", useBinaryFormat: true }),

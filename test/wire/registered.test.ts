@@ -17,11 +17,11 @@ import { findReceipt } from "../../src/ledger/record/receipt.ts";
 import { administer } from "../../src/stores/sql/records-administration.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { backendOf, recordIn } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type TestStore, testStores } from "../harness/stores.ts";
-import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
+import type { Members } from "../harness/tokens.ts";
 import { filesOf, readCookbook } from "../unit/policy/document.ts";
 import type { Files } from "../unit/policy/harness.ts";
 import { dossierDeclarations, dossierFiles, recordedFactsHold } from "./registered/recorded-facts.ts";
@@ -50,10 +50,10 @@ interface Asked {
   readonly scopes?: string;
 }
 
+const issuer = await issuerForFile();
+
 describe.each(testStores)("%s", (storeName, startStore) => {
   let store: TestStore;
-  let issuer: StaticIssuer;
-  let signing: TestKey;
   let policies: string;
   let replicas: readonly Gateway[];
   let clients: readonly (readonly WireClient[])[];
@@ -61,8 +61,6 @@ describe.each(testStores)("%s", (storeName, startStore) => {
 
   beforeAll(async () => {
     store = await startStore();
-    signing = newTestKey("ES256", "key-1");
-    issuer = await startStaticIssuer([signing.publicJwk]);
     policies = join(store.folder, "policies");
     for (const [file, text] of Object.entries(directoryFiles())) {
       mkdirSync(dirname(join(policies, file)), { recursive: true });
@@ -76,12 +74,11 @@ describe.each(testStores)("%s", (storeName, startStore) => {
   afterAll(async () => {
     for (const each of (clients ?? []).flat()) each.close();
     for (const each of replicas ?? []) await each.stop();
-    await issuer?.stop();
     await store?.stop();
   });
 
   const tenantOf = (text: string) => parseTenantId(text) as TenantId;
-  const tokenOf = (claims: Members) => mintToken(signing, claimsOf(issuer.url, Date.now(), { scope, ...claims }));
+  const tokenOf = (claims: Members) => issuer.token({ scope, ...claims });
   const erase = async (recordId: RecordId) => {
     const machine = {
       clock: systemClock,

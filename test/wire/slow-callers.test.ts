@@ -4,18 +4,16 @@ import { afterAll, expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Fields, h2Frame, h2NoWindow, h2Preface, h2Raw, h2RequestHeaders } from "../harness/h2-frames.ts";
-import { startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { serviceSettings, startLimitedService } from "../harness/process.ts";
-import { newTestKey } from "../harness/tokens.ts";
 
-const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
+const issuer = await issuerForFile();
 const directory = folderForFile("slow");
 const settings = { ...serviceSettings(directory, issuer.url), SVC_MAX_CONNECTIONS: "16" };
 const service = await startLimitedService(directory, settings, { answerTimeoutMs: 500 });
 afterAll(async () => {
   service.child.kill("SIGKILL");
   await service.ended;
-  await issuer.stop();
 });
 
 function rawConnect(): net.Socket {

@@ -8,6 +8,36 @@ const plan: ProtectionPlanRequest = { ...described, operation: "protect", conten
 const key: KeyAccessRequest = { ...described, operation: "wrap", content_digest: digest };
 
 test.each([
+  ["wrap", "wrap"],
+  ["unwrap", "unwrap"],
+  ["rewrap", "rewrapKey"],
+] as const)("policies see %s as %s", async (operation, action) => {
+  const { keyAccess, engine } = createWorld();
+  await keyAccess.plan(identity(), { ...key, operation, key_reference: "kms://k", artifact_profile: "tdf" });
+  expect(engine.queries).toEqual([
+    {
+      caller: identity().caller,
+      action,
+      claimed: { ...described, content_digest_present: true, key_reference: "kms://k", artifact_profile: "tdf" },
+    },
+  ]);
+});
+
+test("policies see the claims of a plan, and no digest", async () => {
+  const { protection, engine } = createWorld();
+  const { content_digest: _, ...without } = plan;
+  const request = { ...without, purpose: "p", content_size_bytes: 0, preferred_artifact_profile: "tdf" } as const;
+  await protection.plan(identity(), request);
+  const { operation, preferred_artifact_profile, ...claims } = request;
+  expect(engine.queries[0]).toMatchObject({ action: operation });
+  expect(engine.queries[0]?.claimed).toEqual({
+    ...claims,
+    artifact_profile: preferred_artifact_profile,
+    content_digest_present: false,
+  });
+});
+
+test.each([
   ["no digest", { content_digest: undefined }, {}, [/^content_digest is absent/]],
   ["odd digest", { content_digest: "sha256:short" }, {}, [/^content_digest is not hexadecimal/]],
   ["policy's own", {}, { warnings: ["mind the gap"] }, [/^mind the gap$/]],

@@ -9,7 +9,7 @@ import { type Clock, clockToleranceSeconds } from "../base/clock.ts";
 import { createFairSemaphore, type FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
-import { everyTenant, type IssuerEntry, indistinctOf, overlapsOf, speaksFor } from "../base/issuers.ts";
+import { everyTenant, type IssuerEntry, speaksFor } from "../base/issuers.ts";
 import { orUndefined } from "../base/json.ts";
 import type { Timers } from "../base/timers.ts";
 import type { FindKeys } from "./candidate-keys.ts";
@@ -39,7 +39,7 @@ export interface SessionTokenRule {
 }
 
 export interface TokenOptions {
-  /** Empty: no issuer's tokens are accepted. */
+  /** As checked when they were read: no two speak for one tenant. Empty: no issuer's tokens are accepted. */
   readonly issuers: readonly IssuerEntry[];
   /** Undefined: the service issues no tokens. */
   readonly session?: SessionTokenRule | undefined;
@@ -94,7 +94,6 @@ export interface AccessTokens extends IssuersInForce {
 /** What a call must show of the key that its token is bound to. */
 type Shown = Pick<PossessionMethod, "beforeSignature" | "confirm">;
 
-/** @throws Error if an issuer identifier is invalid, or is http and not on loopback; if no tokens could be accepted */
 export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
   const { clock, onEvent } = dependencies;
   const signatures = createFairSemaphore(signatureLimits);
@@ -150,10 +149,7 @@ export interface IssuersInForce {
   tokenEndpointOf(issuer: string): string | undefined;
   /** Starts to fetch the issuers' keys in the background and retries until they are there. Call once. */
   start(): void;
-  /**
-   * Replaces the issuers. Caches of unchanged issuers stay; keys stay while the issuer does.
-   * @throws Error, without any change, if one is invalid or two share a tenant
-   */
+  /** Replaces the issuers. Caches of unchanged issuers stay; keys stay while the issuer does. */
   replaceIssuers(issuers: readonly IssuerEntry[]): void;
   /** Stops background work. Idempotent. */
   close(): void;
@@ -235,7 +231,6 @@ function openIssuers(
   }
 
   function replaceIssuers(entries: readonly IssuerEntry[]): void {
-    requireApart(entries, session?.issuer);
     const before = current;
     const next = new Map(
       entries.map((entry): [string, Issuer] => {
@@ -312,20 +307,6 @@ function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
   if (away.length === 0) return { issuerReady: true, detail: `the keys of ${statuses.length} issuers` };
   const remark = `${away.length} of ${statuses.length} issuers have problems: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
   return { issuerReady: statuses.some(({ issuerReady }) => issuerReady), detail: remark, remark };
-}
-
-function requireApart(entries: readonly IssuerEntry[], own: string | undefined): void {
-  const names = new Set(entries.map(({ issuer }) => issuer));
-  if (names.size < entries.length) throw new Error("an issuer is listed twice");
-  if (own !== undefined && names.has(own))
-    throw new Error("session tokens have the same issuer name as a configured issuer");
-  if (own === undefined && names.size === 0)
-    throw new Error("no token issuer is configured, and session tokens are off");
-  const [overlap] = overlapsOf(entries);
-  if (overlap !== undefined)
-    throw new Error(`${overlap.issuers.join(" and ")} are both configured for ${overlap.tenants}`);
-  const indistinct = indistinctOf(entries);
-  if (indistinct !== undefined) throw new Error(`the tokens of ${indistinct.join(" and ")} cannot be distinguished`);
 }
 
 /** The only verifier, if there is just one; then choosing it needs no parsing. */

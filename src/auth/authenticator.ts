@@ -4,7 +4,7 @@ import { ServiceError } from "../base/errors.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
 import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import { type AccessTokens, createAccessTokens, type TokenDependencies, type TokenOptions } from "./access-tokens.ts";
-import { insufficientScope, missingIdentity, refusedToken, type TokenScheme, underDpop } from "./challenge.ts";
+import { insufficientScope, missingToken, refusedToken, type TokenScheme, underDpop } from "./challenge.ts";
 import { type AttributeHeaders, headerAttributes, scopesFromText } from "./claims.ts";
 import { isAuthenticatedIngress, type TrustedIngress } from "./trusted-ingress.ts";
 
@@ -19,10 +19,7 @@ export interface AuthenticatorOptions {
 /** Authenticates calls by any accepted credentials. Without access tokens, there are no issuers. */
 export type Authenticator = AccessTokens;
 
-/**
- * @throws Error if an issuer identifier is invalid, or is http and not on loopback, or if no credentials could be
- *   accepted
- */
+/** @throws Error if no credentials could be accepted */
 export function createAuthenticator(
   { tokens, identityHeaders }: AuthenticatorOptions,
   dependencies: TokenDependencies,
@@ -106,10 +103,11 @@ const maximumScopesLength = 4096;
  */
 export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderRule, onIgnored: () => void): Caller {
   const { names, ingress } = rule;
-  if (Object.values(names).every((name) => inbound.headerValues(name).length === 0)) throw missingIdentity();
+  const missing = () => missingToken("identity headers of the trusted ingress are required");
+  if (Object.values(names).every((name) => inbound.headerValues(name).length === 0)) throw missing();
   if (!isAuthenticatedIngress(inbound, ingress)) {
     onIgnored();
-    throw missingIdentity();
+    throw missing();
   }
   refuseTrailers(inbound, [...Object.values(names), ...Object.values(rule.attributes?.names ?? {})]);
   const tenantId = parseTenantId(onlyValue(inbound, names.tenant));

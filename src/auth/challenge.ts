@@ -22,16 +22,12 @@ const realm = 'realm="sdk"';
 /** Algorithms of proofs (RFC 9449 §7.1). */
 const algs = `algs="${signatureAlgorithms.join(" ")}"`;
 
-/** 401 for a call without credentials. RFC 6750 §3.1: no error code, since nothing was presented. */
-export function missingToken(): ServiceError {
-  return new ServiceError("missing_token", "an access token is required", { challenge: `Bearer ${realm}` });
-}
-
-/** 401 for a call without valid identity headers. HTTP requires a challenge on every 401 (RFC 9110 §15.5.2). */
-export function missingIdentity(): ServiceError {
-  return new ServiceError("missing_token", "identity headers of the trusted ingress are required", {
-    challenge: `Bearer ${realm}`,
-  });
+/**
+ * 401 for a call without credentials. HTTP requires a challenge on every 401 (RFC 9110 §15.5.2). RFC 6750 §3.1: no error
+ * code, since nothing was presented.
+ */
+export function missingToken(message = "an access token is required"): ServiceError {
+  return new ServiceError("missing_token", message, { challenge: `Bearer ${realm}` });
 }
 
 /**

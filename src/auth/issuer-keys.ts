@@ -5,7 +5,7 @@ import type { Clock } from "../base/clock.ts";
 import { untilAborted } from "../base/timers.ts";
 import { candidateKeys, type FindKeys, type KeySet, unknownKey } from "./candidate-keys.ts";
 import { issuerUnavailable } from "./challenge.ts";
-import { discover, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
+import { discover, type FetchContext, fetchKeySet } from "./issuer-documents.ts";
 
 /** Within this time a withdrawn key stops verifying, and a new `jwks_uri` is used. */
 const refreshIntervalMs = 5 * 60_000;
@@ -80,9 +80,8 @@ interface HeldKeys {
   readonly fetchedAtMs: number;
 }
 
-/** @throws Error if the issuer identifier is invalid, or is http and not on loopback */
+/** @param issuer an issuer identifier (OpenID Connect Discovery §3): https, or http on loopback */
 export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDependencies): IssuerKeys {
-  parseIssuer(issuer);
   const { clock, timers, random } = dependencies;
   const closing = new AbortController();
   const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock);

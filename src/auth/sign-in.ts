@@ -10,7 +10,7 @@ import { createSemaphore } from "../base/fair-queue.ts";
 import { parsePrincipalId, parseTenantId, type RandomFill, type TenantId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import { signatureAlgorithms } from "./challenge.ts";
-import { discover, type FetchContext, fetchKeySet, isAllowed, parseIssuer, postForm } from "./issuer-documents.ts";
+import { discover, type FetchContext, fetchKeySet, isAllowed, postForm } from "./issuer-documents.ts";
 
 export const signInLimits = {
   /** Seconds from the start of a sign-in to its end at the issuer. */
@@ -69,10 +69,9 @@ const callbackPath = "/console/sign-in/callback";
 /** Milliseconds for which documents of the issuer are used. */
 const documentsMs = 60_000;
 
-/** Throws an Error if the issuer may not be used. */
 export function createSignIn(options: SignInOptions): SignIn {
   const { issuer, clientId, clientSecret, url, rolesClaim, clock, timers, random } = options;
-  const issuerUrl = parseIssuer(issuer);
+  const issuerUrl = new URL(issuer);
   const context: FetchContext = { ...options, signal: new AbortController().signal };
   const key = new Uint8Array(hkdfSync("sha256", clientSecret, url, `console sign-in ${clientId}`, 32));
   const slots = createSemaphore(4, 32);

@@ -329,13 +329,6 @@ describe("a bad answer of an issuer", () => {
   });
 });
 
-test.each(["http://10.0.0.1", "issuer.example", "https://issuer.example/?x=1", "https://a:b@issuer.example"])(
-  "%j is no issuer",
-  (url) => {
-    expect(() => authenticatorOf(url, time)).toThrow(/issuer/);
-  },
-);
-
 test("closing ends the running fetch", async () => {
   issuer.hold();
   world.start();

@@ -190,11 +190,4 @@ describe("a reloaded issuers file", () => {
     release();
     expect(["invalid_token", "issuer_unavailable"]).toContain((await waiting).reason);
   });
-
-  test("is rejected if a tenant has two issuers, or an issuer occurs twice", async () => {
-    const both = entriesOf({ b: { tenants: prefix("acme-") } });
-    expect(() => world.replaceIssuers(both)).toThrow(`${b.url} and ${a.url} are both configured for acme-test`);
-    expect(() => world.replaceIssuers([...entriesOf(), ...entriesOf()])).toThrow("an issuer is listed twice");
-    expect(await tenantOf(tokenOf(b))).toBe("umbrella-1");
-  });
 });

@@ -191,7 +191,3 @@ test("an issuer that is down does not prevent a start, and is retried", async ()
   isDown = false;
   expect((await signIn.begin("/console")).location).toContain("code_challenge_method=S256");
 });
-
-test("an issuer over http off loopback is refused", () => {
-  expect(() => createSignIn({ issuer: "http://id.example" } as SignInOptions)).toThrow("https");
-});

@@ -151,7 +151,7 @@ test("under load, no answer mixes two policy sets", async () => {
   stop = true;
   await Promise.all(callers);
   expect(refusals).toBe(0);
-  expect(running.logged.filter((line) => line.includes("policy set refused"))).toHaveLength(reloadsInAll / 3);
+  expect(running.logged.filter((line) => line.includes("policy set refused"))).toHaveLength(1);
   // The sample set and the two good ones.
   expect(seen.size).toBe(3);
   for (const said of seen.values()) expect(said.size).toBe(1);

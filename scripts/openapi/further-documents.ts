@@ -27,7 +27,7 @@ const answer = {
 };
 const examples: Readonly<Record<string, RouteExample>> = {
   "AuthorizationService/Evaluate": {
-    name: "somebody_else",
+    name: "another_subject",
     summary: "A file server asks for its user.",
     request: { subject, action: { name: "access" }, resource, context },
     answer,

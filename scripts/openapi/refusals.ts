@@ -288,7 +288,7 @@ const table: Readonly<Record<Reason, Row | readonly Row[] | null>> = {
   },
   policy_unavailable: {
     on: (route) => decisions.has(route),
-    when: "No policy is in force, or a reload declared other attributes of callers meanwhile: nothing was decided.",
+    when: "No policy is in force, or a reload changed attributes or actions of the call: nothing was decided.",
     example: "no policy is in force",
     retryAfterSeconds: 5,
   },

@@ -75,7 +75,7 @@ function floods(url: string, opsUrl: string, hot: string): readonly Flood[] {
   const web = { "content-type": "application/grpc-web+proto" };
   const wrongTokens = {
     "no token": undefined,
-    "a malformed token": "Bearer nobody",
+    "a malformed token": "Bearer malformed",
     "a forged token": `${authorization.slice(0, -8)}AAAAAAAA`,
   };
   return [

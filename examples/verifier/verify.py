@@ -362,7 +362,7 @@ class Note:
 
 
 class Checkpoint:
-    """C2SP tlog-checkpoint: origin, size and root, and lines that nobody here reads."""
+    """C2SP tlog-checkpoint: origin, size and root, and lines that are not read here."""
 
     def __init__(self, note):
         self.note = Note(note)

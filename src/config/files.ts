@@ -142,11 +142,11 @@ function parseCertificate(pem: string): X509Certificate | undefined {
   return orUndefined(() => new X509Certificate(pem));
 }
 
-/** Throws if a file of credentials cannot be read, or may be written by anybody. */
+/** Throws if a file of credentials cannot be read, or may be written by anyone. */
 function requireSecret(path: string, files: Files): void {
   const problem = attempt(() => void files.readText(path));
   if (problem !== undefined) throw new Error(`${path} ${problem}`);
-  if (((files.permissions(path) ?? 0) & 0o002) !== 0) throw new Error(`${path} may be written by anybody`);
+  if (((files.permissions(path) ?? 0) & 0o002) !== 0) throw new Error(`${path} may be written by anyone`);
 }
 
 /** The parser's message about the text. */

@@ -85,8 +85,8 @@ export async function makeProofs(stack: EnforcementStack, folder: string): Promi
     await made(name, (output) => first.open({ ...use, input: at(input), output }), "opened");
   for (const name of ["signed", "signed-later"]) await made(name, (output) => first.protect({ ...signed, output }));
   await made("signed-other-data", (output) => first.protect({ ...signed, input: at("other"), output }));
-  const anew = { ...use, profile: "detached_signature", newKeyReference: "two-signer" } as const;
-  await made("signed-anew", (output) => first.rewrap({ ...anew, input: at("signed"), output }));
+  const again = { ...use, profile: "detached_signature", newKeyReference: "two-signer" } as const;
+  await made("signed-again", (output) => first.rewrap({ ...again, input: at("signed"), output }));
   const checked = { ...use, input: at("plain"), signature: at("signed") };
   await made("signed-opened", (output) => first.open({ ...checked, output }), "opened");
   return proofs;

@@ -372,7 +372,7 @@ export class Oracle {
     const { tenantId, key } = fate;
     if (found === "unknown") this.fail(`${tenantId}: ${key} was acknowledged, and is not found`);
     if (found === "erased" && fate.erasure === "none")
-      this.fail(`${tenantId}: ${key} is found as erased, and nobody erased it`);
+      this.fail(`${tenantId}: ${key} is found as erased, and was not erased`);
     if (found !== "erased" && erasure === "done") this.fail(`${tenantId}: ${key} was erased, and is found`);
     if (found !== "erased" && found.request.key !== key) this.fail(`${tenantId}: another record is found for ${key}`);
   }

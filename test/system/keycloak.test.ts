@@ -170,7 +170,7 @@ describe("tokens that are introspected at Keycloak", () => {
     expect((await fetch(revocation, { method: "POST", body })).status).toBe(200);
     expect(await call(revoked)).toEqual([401, "invalid_token"]);
     expect(await call(foreign)).toEqual([401, "invalid_token"]);
-    expect(await call("no-token-of-anybody")).toEqual([401, "invalid_token"]);
+    expect(await call("no-such-token")).toEqual([401, "invalid_token"]);
     const { body: caps } = await rest(`${url}/v1/sdk/capabilities`, { token });
     expect(caps.auth_configuration.oidc_issuer).toBe(keycloak.issuer);
     const metrics = await (await fetch(`${opsUrl}/metrics`)).text();

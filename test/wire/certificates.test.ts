@@ -176,7 +176,7 @@ describe("a bad certificate file changes nothing, and is logged", () => {
       () => put(paths.ca, `${callers.cert}# ${partners.cert}`),
       "SVC_TLS_CLIENT_CA: holds a certificate that",
     ],
-    ["a key that anybody may write", () => chmodSync(paths.key, 0o602), "SVC_TLS_KEY: is a file of mode 0602"],
+    ["a key that anyone may write", () => chmodSync(paths.key, 0o602), "SVC_TLS_KEY: is a file of mode 0602"],
     ["a file that is gone", () => rmSync(paths.key), "ENOENT"],
     [
       "a directory",

@@ -14,7 +14,7 @@ import { folderForFile } from "../harness/folder.ts";
 const folder = folderForFile("enforce-cli");
 const at = (name: string) => join(folder, name);
 const root = join(import.meta.dirname, "../..");
-const plaintext = Buffer.from("what nobody else reads\n".repeat(1000));
+const plaintext = Buffer.from("what no other program reads\n".repeat(1000));
 
 const stack = await startEnforcementStack();
 const logKey = await stack.logKey();

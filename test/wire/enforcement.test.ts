@@ -320,7 +320,7 @@ describe("an intermediary with a token of the tenant", () => {
     const logKeys = [await stack.logKey()];
     const now = () => Date.now() + 3_600_000;
     expect(await failureOf(protectFile({ logKeys, now }))).toBe("unavailable");
-    const caller = { tenantId: "tenant-a", principalId: "somebody-else" };
+    const caller = { tenantId: "tenant-a", principalId: "another-principal" };
     expect(await failureOf(protectFile({ logKeys, caller }))).toBe("unavailable");
     const ownCaller = { tenantId: "tenant-a", principalId: "payroll-service" };
     await enforcer().flush();

@@ -143,7 +143,7 @@ describe("bearer_token_or_trusted_headers", () => {
   });
 
   test("the token decides the caller if both are present", async () => {
-    const headers = Object.fromEntries(replaced("x-svc-user-id", "somebody-else"));
+    const headers = Object.fromEntries(replaced("x-svc-user-id", "another-principal"));
     const { body } = await rest(`${edge.gateway.url}/v1/sdk/whoami`, { token, headers });
     expect(body.caller).toMatchObject({ principal_id: "payroll-service", auth_source: "bearer_token" });
   });

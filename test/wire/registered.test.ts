@@ -169,7 +169,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
         // Two members that name different artifacts name none.
         [{ artifact_cid: rawCid(own.hex) }, unknown],
         [{ artifact_digest: `sha256:${own.hex}`, artifact_cid: rawCid(document.hex) }, unknown],
-        [{ artifact_cid: rawCid(hexOf("of nobody")) }, unknown],
+        [{ artifact_cid: rawCid(hexOf("of no artifact")) }, unknown],
       ];
       for (const [more, reason] of said) expect(await open(document, more), JSON.stringify(more)).toBe(reason);
       // Nor does another resource with the right artifact, or the right resource with another key.

@@ -8,7 +8,7 @@ import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
-const object = Buffer.from("the artifact's own bytes, which nobody else may see");
+const object = Buffer.from("the artifact's own bytes, which no other party may see");
 const secrets = {
   label: "label-5f1e0a7c",
   attributeKey: "attribute-key-77aa01",

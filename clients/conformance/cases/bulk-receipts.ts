@@ -149,7 +149,7 @@ const ownCaller = {
 };
 const called: readonly Row[] = [
   another("tenant", { tenant_id: "tenant-b" }),
-  another("principal", { caller: { principal_id: "somebody-else" } }),
+  another("principal", { caller: { principal_id: "another-principal" } }),
 ];
 
 /** Whole receipts have the record, which must be the item's. */

@@ -220,7 +220,7 @@ const contents: readonly Row[] = [
   },
   ...[
     ["tenant", { tenant_id: "tenant-b" }],
-    ["principal", { caller: { principal_id: "somebody-else" } }],
+    ["principal", { caller: { principal_id: "another-principal" } }],
     ["kind", { kind: "evidence" }],
     ["call", { route: "/v1/sdk/policy-resolve" }],
     ["outcome", { outcome: { allow: false } }],

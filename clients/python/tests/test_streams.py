@@ -341,7 +341,7 @@ def test_a_service_that_is_gone_without_a_word_is_noticed(monkeypatch: pytest.Mo
         assert len(stream.unacknowledged()) == 1
 
 
-def test_abort_ends_the_stream_at_once_and_whoever_is_held_back() -> None:
+def test_abort_ends_the_stream_at_once_and_all_who_are_held_back() -> None:
     service = StreamService(silent)
     with streaming(service) as url, PlatformClient(url) as client:
         stream = client.open_event_stream(max_unacknowledged_items=1)

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_who_gives_up_takes_it_from_nobody_and_the_last_one_ends_it() {
+    async fn one_who_gives_up_takes_it_from_no_other_and_the_last_one_ends_it() {
         let (cache, count) = (Cache::new(), Arc::new(AtomicU32::new(0)));
         let get = || Box::pin(cache.get(|| fetched(count.clone(), LONG)));
         let (mut first, second) = (get(), get());

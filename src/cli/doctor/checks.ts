@@ -265,7 +265,7 @@ async function lookAtKeys(found: Findings, name: string, context: Exchange): Pro
 /** Introspects a token that does not exist; an issuer that knows the client answers so. */
 async function lookAtIntrospection(found: Findings, name: string, rule: IntrospectionRule, context: Exchange) {
   const readFile = async (path: string) => systemFiles.readText(path);
-  const { active } = await askIssuer(`${rule.tokenPrefix}no-token-of-anybody`, rule, { ...context, readFile });
+  const { active } = await askIssuer(`${rule.tokenPrefix}no-such-token`, rule, { ...context, readFile });
   if (active !== false) throw new Error("it calls a token active that was never issued");
   found.ok(`${name} answers about tokens`);
 }

@@ -41,13 +41,13 @@ class Formula {
   countsIf(conditions: readonly Expression[]): boolean {
     const clauses = conditions.map((condition) => this.#of(condition));
     const seen = new Set<Diagram>();
-    const permitsAnybody = (diagram: Diagram): boolean => {
+    const permitsAnyone = (diagram: Diagram): boolean => {
       if (typeof diagram === "boolean") return diagram;
       if (diagram.variable > 0 || seen.has(diagram)) return false;
       seen.add(diagram);
-      return permitsAnybody(diagram.then) || permitsAnybody(diagram.else);
+      return permitsAnyone(diagram.then) || permitsAnyone(diagram.else);
     };
-    return !permitsAnybody(this.#all(clauses)) && this.#steps <= maximumSteps;
+    return !permitsAnyone(this.#all(clauses)) && this.#steps <= maximumSteps;
   }
 
   #of(expression: Expression): Diagram {

@@ -106,7 +106,7 @@ function explainPolicy(
     inputs: valuesOf(reads, asked),
     annotations: annotationsOf(guidance),
     /** In the order of Cedar's evaluation; none if the policy applies. */
-    unmet: isUncounted ? [readsNobody, ...unmet] : unmet,
+    unmet: isUncounted ? [readsNoSubject, ...unmet] : unmet,
   };
 }
 
@@ -125,7 +125,7 @@ interface UnmetCondition extends Pick<Condition, "state"> {
 }
 
 /** Why a permit written for callers does not permit a question about another subject. */
-const readsNobody: UnmetCondition = {
+const readsNoSubject: UnmetCondition = {
   condition: "every way to permit reads context.on_behalf_of",
   needs: "to read context.on_behalf_of, because the question is about another subject than the caller",
   state: "fails",

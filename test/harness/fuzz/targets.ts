@@ -120,7 +120,7 @@ const authzenTargets = Object.entries(questions).flatMap(([path, body]) => {
   ];
 });
 
-/** What a key access service asks; the token of the user is none, or one that nobody signed. */
+/** What a key access service asks; the token of the user is none, or one without a signature. */
 const fqns = ["https://example.com/attr/class/value/secret", "https://example.com/attr/decision/value/x", "no fqn"];
 const resource = (names: readonly string[]) => ({ ephemeralId: "0", resource: attributeValues(names) });
 const attributeValues = (names: readonly string[]) => ({ case: "attributeValues", value: { fqns: names } }) as const;
@@ -152,7 +152,7 @@ const openTargets = [
     post(
       `/grpc.health.v1.Health/${name}`,
       rpcTypes,
-      bodies(named("platform.sdk.v1.ProtectionService"), '{"service":"nobody"}'),
+      bodies(named("platform.sdk.v1.ProtectionService"), '{"service":"unknown"}'),
     ),
     get(`/grpc.health.v1.Health/${name}?encoding=json&message=%7B%7D&connect=v1`),
   ]),

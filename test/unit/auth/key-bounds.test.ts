@@ -1,4 +1,4 @@
-/** What an issuer's keys, and what comes with calls before anybody is known, may cost. */
+/** What an issuer's keys, and what comes with calls before the caller is known, may cost. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { createLocalJWKSet, type JWK } from "jose";

@@ -44,7 +44,7 @@ describe("a service does not start", () => {
     expect(started(texts)).toEqual([]);
     expect(started({ "/sign-in": JSON.stringify(good) })[0]).toContain("SVC_CONSOLE_SIGN_IN: /secret cannot be read");
     expect(started({ ...texts, "/secret": "short" })[0]).toContain("fewer than 32 characters");
-    expect(started(texts, {}, { "/secret": 0o666 })[0]).toContain("may be written by anybody");
+    expect(started(texts, {}, { "/secret": 0o666 })[0]).toContain("may be written by anyone");
     expect(started({ ...texts, "/sign-in": "{" })[0]).toContain("SVC_CONSOLE_SIGN_IN: ");
   });
 

@@ -86,7 +86,7 @@ describe("several names", () => {
     ["one that was never registered", [[two], []], []],
     ["one of which something was erased", [[two], "erased" as const], []],
     ["one of too many registrations", ["too_many" as const, [two]], []],
-    ["none of which anybody registered", [[], []], []],
+    ["none of which is registered", [[], []], []],
   ])("%s", (_, lists, leaves) => {
     const { registered, reliedOn } = whatIsKnown(lists);
     expect(reliedOn.map(({ leafIndex }) => leafIndex)).toEqual(leaves);
@@ -166,11 +166,11 @@ describe("a registrar is warned if its registration changes nothing", () => {
     const record = { ...one.record, caller: { ...caller, principal_id }, outcome: { ...outcome, rewraps } };
     return { ...one, record: record as unknown as StoredRecord };
   };
-  const others = [by(found(1, {}, "matched"), "somebody-else")];
+  const others = [by(found(1, {}, "matched"), "another-principal")];
   test.each<[name: string, known: ArtifactRegistrations, isTold: boolean]>([
     ["it was never registered before", [], false],
     ["it did so itself", [by(found(1), "payroll-service")], false],
-    ["another principal did, without a citation", [by(found(1), "somebody-else")], true],
+    ["another principal did, without a citation", [by(found(1), "another-principal")], true],
     ["another principal did, with one", others, true],
     ["nothing is known any more", "erased", false],
   ])("%s", async (_, known, isTold) => {

@@ -163,9 +163,9 @@ test("a permit counts exactly if it refuses some subject in every case, in any s
       // Cedar refuses what can never apply.
       fc.pre(engine !== undefined);
       const holds = (query: PolicyQuery) => engine?.decide(query).reasons.includes("platform/it") === true;
-      const refusesSomebody = others.every((other) => subjects.some((onBehalfOf) => !holds({ ...other, onBehalfOf })));
-      verdicts[`${refusesSomebody}`]++;
-      for (const each of clauses) expect(counts(each), each).toBe(refusesSomebody);
+      const refusesOne = others.every((other) => subjects.some((onBehalfOf) => !holds({ ...other, onBehalfOf })));
+      verdicts[`${refusesOne}`]++;
+      for (const each of clauses) expect(counts(each), each).toBe(refusesOne);
     }),
     { numRuns: draws(100, 300) },
   );

@@ -1,4 +1,4 @@
-/** A table without a place would stay on the coordinator of a cluster, alone, without anybody noticing. */
+/** A table without a place would stay on the coordinator of a cluster, alone, unnoticed. */
 import { expect, test } from "vitest";
 import { placement } from "../../../src/stores/postgres/schema/distribute.ts";
 import { migrations } from "../../../src/stores/postgres/schema/schema.ts";

@@ -28,7 +28,7 @@ async function ownSetDecides(world: World, wire: Wire): Promise<void> {
   expect(revisions.size).toBe(1);
 }
 
-/** A managed key is its tenant's: to anybody else it is denied, without the name of its owner. */
+/** A managed key is its tenant's: to others it is denied, without the name of its owner. */
 async function ownKeysOnly(world: World, wire: Wire): Promise<void> {
   const [owner, ...others] = tenantsWithSets as [string, ...string[]];
   const body = { ...plan, operation: "wrap", key_reference: "kms://owned/1" };

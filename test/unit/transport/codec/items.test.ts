@@ -1,4 +1,4 @@
-/** Items are taken out of a text before anybody parses it: what is taken is what a parser of the whole would find. */
+/** Items are taken out of a text before it is parsed: what is taken is what a parser of the whole would find. */
 
 import { create } from "@bufbuild/protobuf";
 import fc from "fast-check";

@@ -177,7 +177,7 @@ def opened(source: Input, staging: Path | None = None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def staged(pieces: Iterator[bytes], directory: Path) -> Iterator[BinaryIO]:
-    """The pieces in a file without a name, which nobody else can change."""
+    """The pieces in a file without a name, which no other process can change."""
     own_folder(directory.parent)
     own_folder(directory)
     with tempfile.TemporaryFile(dir=directory) as file:

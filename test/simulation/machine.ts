@@ -53,7 +53,7 @@ export class Random {
 
 interface Event {
   readonly dueMs: number;
-  readonly order: number;
+  /** Shown by a debugger. */
   readonly name: string;
   action: (() => void) | undefined;
 }
@@ -101,16 +101,15 @@ export class Machine {
   /** Who did something last. */
   actor = "";
   readonly processes = new Map<string, Process>();
-  /** Called before each event. */
-  onEvent: ((name: string) => void) | undefined;
   /** Probability that one operation on a disk fails, of a process with faults. */
   diskFaults = 0;
   /** Of those that fail, how many end the process. */
   deaths = 0;
   /** Probability that one message of a process with faults to a database is the last of its connection, or is late. */
   databaseFaults = 0;
-  readonly #heap: Event[] = [];
-  #order = 0;
+  /** Those to come, in their order. */
+  readonly #events: Event[] = [];
+  #scheduled = 0;
   #later: Error | undefined;
 
   constructor(seed: number) {
@@ -118,7 +117,7 @@ export class Machine {
   }
 
   newProcess(name: string): Process {
-    const process = new Process(`${name}#${this.#order}`, this);
+    const process = new Process(`${name}#${this.#scheduled}`, this);
     this.processes.set(process.name, process);
     process.onDeath(() => this.processes.delete(process.name));
     return process;
@@ -142,8 +141,10 @@ export class Machine {
   }
 
   after(delayMs: number, name: string, action: () => void): () => void {
-    const event: Event = { dueMs: this.nowMs + Math.max(0, delayMs), order: this.#order++, name, action };
-    this.#push(event);
+    const event: Event = { dueMs: this.nowMs + Math.max(0, delayMs), name, action };
+    this.#scheduled += 1;
+    const before = this.#events.findLastIndex(({ dueMs }) => dueMs <= event.dueMs);
+    this.#events.splice(before + 1, 0, event);
     return () => {
       event.action = undefined;
     };
@@ -156,12 +157,11 @@ export class Machine {
 
   /** Lets the next event happen, and all that follows from it at once. False: there is none. Throws what was not caught. */
   async step(): Promise<boolean> {
-    let event = this.#pop();
-    while (event !== undefined && event.action === undefined) event = this.#pop();
+    let event = this.#events.shift();
+    while (event !== undefined && event.action === undefined) event = this.#events.shift();
     if (event === undefined) return false;
     this.nowMs = Math.max(this.nowMs, event.dueMs);
     this.steps += 1;
-    this.onEvent?.(event.name);
     try {
       event.action?.();
     } catch (error) {
@@ -187,40 +187,6 @@ export class Machine {
     Object.assign(globalThis, timers);
     performance.now = () => this.nowMs;
   }
-
-  #push(event: Event): void {
-    const heap = this.#heap;
-    let at = heap.push(event) - 1;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (!isBefore(event, heap[parent] as Event)) break;
-      heap[at] = heap[parent] as Event;
-      at = parent;
-    }
-    heap[at] = event;
-  }
-
-  #pop(): Event | undefined {
-    const heap = this.#heap;
-    const [first] = heap;
-    const last = heap.pop();
-    if (first === undefined || last === undefined || first === last) return first;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && isBefore(heap[child + 1] as Event, heap[child] as Event)) child += 1;
-      if (!isBefore(heap[child] as Event, last)) break;
-      heap[at] = heap[child] as Event;
-      at = child;
-    }
-    heap[at] = last;
-    return first;
-  }
-}
-
-function isBefore(a: Event, b: Event): boolean {
-  return a.dueMs < b.dueMs || (a.dueMs === b.dueMs && a.order < b.order);
 }
 
 let installed: Machine | undefined;

@@ -77,7 +77,7 @@ interface History {
   recordedAt: string;
 }
 
-interface Fate {
+export interface Fate {
   readonly tenantId: TenantId;
   readonly recordId: RecordId;
   readonly leafIndex: number;
@@ -104,7 +104,6 @@ export class Oracle {
   /** While another copy of the store stands in its place, the history is what it was. */
   truth: Truth | undefined;
   acknowledgements = 0;
-  checkpoints = 0;
   /** Called with each change, for traces. */
   onChange: ((tenantId: TenantId, size: number) => void) | undefined;
   onAnswer: ((tenantId: TenantId, leafIndex: number, treeSize: number) => void) | undefined;
@@ -278,7 +277,6 @@ export class Oracle {
   /** A checkpoint was published that was asked for when the log had at least `bound` leaves. */
   published(note: string, bound: number): void {
     this.signed(note, "a reader");
-    this.checkpoints += 1;
     const { origin, size } = parseCheckpoint(note);
     const [tenantId, history] = [...this.histories].find(([, one]) => one.origin === origin) as [TenantId, History];
     this.#requireAnchored(tenantId, note, size);
@@ -396,8 +394,6 @@ export class Oracle {
     }
   }
 }
-
-export type { Fate };
 
 function newHistory(origin: string): History {
   return {

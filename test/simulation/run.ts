@@ -6,7 +6,7 @@ import { installMachine } from "./machine.ts";
 import { disk } from "./node-sqlite.ts";
 import { preload } from "./node-threads.ts";
 import { PostgresStorage, SqliteStorage } from "./storage.ts";
-import { type Climate, climateOf, type Trouble, World } from "./world.ts";
+import { climateOf, type Trouble, World } from "./world.ts";
 
 const storeKinds = ["sqlite", "postgres"] as const;
 export type StoreKind = (typeof storeKinds)[number];
@@ -27,7 +27,6 @@ export interface RunOptions {
 export interface Ran {
   readonly steps: number;
   readonly acknowledgements: number;
-  readonly climate: Climate;
   readonly violation: string | undefined;
   /** Of the first tenant's log. */
   readonly trace: readonly TraceLine[];
@@ -75,5 +74,5 @@ export async function runSeed({ seed, steps, note, without, store, isTraced }: R
   }
   for (const each of [...machine.processes.values()]) each.kill();
   storage.close();
-  return { steps: machine.steps, acknowledgements: world.oracle.acknowledgements, climate, violation, trace };
+  return { steps: machine.steps, acknowledgements: world.oracle.acknowledgements, violation, trace };
 }

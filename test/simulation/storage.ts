@@ -82,9 +82,13 @@ export class SqliteStorage {
     const anchor = this.hasAnchor ? new DatabaseSync(anchorPath, { readOnly: true }) : undefined;
     if (anchor !== undefined) this.#links.push(anchor);
     const version = database.prepare("PRAGMA data_version");
-    const heads = database.prepare("SELECT * FROM log_heads ORDER BY tenant_id");
+    const heads = database.prepare(
+      `SELECT tenant_id AS tenantId, origin, size, root, last_recorded_at_ms AS lastRecordedAtMs FROM log_heads
+        ORDER BY tenant_id`,
+    );
     const entries = database.prepare(
-      `SELECT leaf_index, record_id, leaf, sealed, opening FROM entries LEFT JOIN openings USING (tenant_id, record_id)
+      `SELECT leaf_index AS leafIndex, record_id AS recordId, leaf, sealed, opening
+         FROM entries LEFT JOIN openings USING (tenant_id, record_id)
         WHERE tenant_id = ? AND leaf_index >= ? ORDER BY leaf_index`,
     );
     const opening = database.prepare("SELECT opening FROM openings WHERE tenant_id = ? AND record_id = ?");
@@ -93,8 +97,9 @@ export class SqliteStorage {
     const anchored = anchor?.prepare("SELECT size FROM anchored_logs WHERE tenant_id = ?");
     return {
       version: () => version.get()?.data_version as number,
-      heads: () => heads.all().map(headOf),
-      entries: (tenantId, first) => entries.all(tenantId, first).map(entryOf),
+      heads: () => heads.all() as unknown as TimedLog[],
+      entries: (tenantId, first) =>
+        entries.all(tenantId, first).map((row) => ({ ...row, opening: row.opening ?? undefined }) as StoredEntry),
       remains: (tenantId, recordId, leafIndex) => {
         const found = opening.get(tenantId, recordId)?.opening as Uint8Array | undefined;
         const kept = (answer.get(tenantId, leafIndex)?.sealed ?? null) as Uint8Array | null;
@@ -356,26 +361,6 @@ export class PostgresStorage extends SqliteStorage {
 
 function readOrEmpty(path: string): Buffer {
   return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
-}
-
-function headOf(row: Record<string, unknown>): TimedLog {
-  return {
-    tenantId: row.tenant_id as TenantId,
-    origin: row.origin as string,
-    size: row.size as number,
-    root: row.root as Uint8Array,
-    lastRecordedAtMs: row.last_recorded_at_ms as number,
-  };
-}
-
-function entryOf(row: Record<string, unknown>): StoredEntry {
-  return {
-    leafIndex: row.leaf_index as number,
-    recordId: row.record_id as RecordId,
-    leaf: row.leaf as Uint8Array,
-    sealed: row.sealed as Uint8Array,
-    opening: (row.opening as Uint8Array | null) ?? undefined,
-  };
 }
 
 function sizesIn(path: string, table: "log_heads" | "anchored_logs"): ReadonlyMap<unknown, unknown> {

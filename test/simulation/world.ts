@@ -160,7 +160,7 @@ export class World {
       maxWritesInFlight: 1 + random.below(3),
       ...(random.chance(0.2) && { maxWaitMs: 2_000 }),
     };
-    this.#opened(process, limits).then(
+    this.#storage.open(process, { openAnchor: this.#openAnchor(process), limits }).then(
       (ledger) => {
         if (!process.isAlive) return;
         gateway.ledger = ledger;
@@ -177,10 +177,6 @@ export class World {
         this.#restart(gateway, process);
       },
     );
-  }
-
-  async #opened(process: Process, limits: object): Promise<ServiceLedger> {
-    return this.#storage.open(process, { openAnchor: this.#openAnchor(process), limits });
   }
 
   #kill(gateway: Gateway): void {
@@ -664,23 +660,13 @@ export class World {
       return { verifier, client: { addCheckpoint: (body: string) => this.#exchange(process, witness, body) } };
     });
     return async (store, signer) => {
-      const logs = Object.assign(Object.create(store), {
-        sign: (checkpoint: object) => signer.sign(checkpoint as never),
-      });
-      const bound = new Proxy(logs, {
-        get: (target, member) => {
-          const value = member === "sign" ? target.sign : (store as never)[member];
-          return typeof value === "function"
-            ? (value as () => unknown).bind(member === "sign" ? target : store)
-            : value;
-        },
-      });
+      const logs = { ...store, sign: signer.sign.bind(signer) };
       const awaited = this.#climate.witnesses === "awaited";
       const witnesses = new Witnesses({
         witnesses: trusted,
         quorum: 2,
         awaited,
-        logs: bound,
+        logs,
         clock: process.clock,
         timers,
       });

@@ -1,5 +1,6 @@
 /** The JSON routes as a person at a shell meets them: curl over HTTP/1.1 and over HTTP/2 with prior knowledge. */
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
@@ -9,7 +10,8 @@ import { platformEnv, root } from "./clients-deployment.ts";
 import { requireTool } from "./tools.ts";
 
 const gateway = await gatewayForFile();
-const bearer = ["--header", `authorization: Bearer ${await gateway.token()}`];
+const token = await gateway.token();
+const bearer = ["--header", `authorization: Bearer ${token}`];
 const run = promisify(execFile);
 
 /** Status and version of HTTP. Rejects if there is no answer, or none in JSON. */
@@ -44,4 +46,15 @@ test("the shell program makes all eight calls without TLS, as the development st
   const { stdout, stderr } = await run(join(root, "examples/clients/shell/main.sh"), [], { env });
   expect(stderr).toBe("");
   expect(stdout.trimEnd().split("\n")).toHaveLength(8);
+});
+
+test("the calls of the README, pasted, are answered", async () => {
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  const [text = "", ...others] = [...readme.matchAll(/^```sh\n(BASE=.*?)^```/gms)].map(([, block = ""]) => block);
+  expect(others).toEqual([]);
+  const env = { ...process.env, BASE: gateway.url, TOKEN: token };
+  const { stdout } = await run("sh", ["-euc", text], { env });
+  const [whoami, plan] = stdout.split(/(?<=\})(?=\{"service")/).map((answer) => JSON.parse(answer));
+  expect(whoami).toMatchObject({ status: "ok", caller: { tenant_id: "tenant-a" } });
+  expect(plan).toMatchObject({ status: "ready", decision: { allow: true } });
 });

@@ -1,18 +1,23 @@
 /** The image's file system, as its Containerfile makes it: what is in it, and the service run from it. */
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { chmod, chown, cp, mkdir, open, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Issuer, startIssuer } from "../../dev/issuer.ts";
 import { fetchToken } from "../../dev/stack.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
-import { serviceSettings } from "../harness/process.ts";
-import { containerfilePath, lastStage, runInImage } from "./image.ts";
+import { serviceSettings, watch } from "../harness/process.ts";
+import { requireTool } from "./tools.ts";
 
 const root = join(import.meta.dirname, "../..");
+const containerfilePath = join(root, "deploy/Containerfile");
 const nodePackage = /^pkg:npm\/node-linux-/;
+/** User and group of the image: nobody. */
+const nobody = 65_534;
 const folder = folderForFile("image");
 const image = join(folder, "image");
 let files: string[];
@@ -189,3 +194,38 @@ describe("from the image, read-only and as nobody,", () => {
     expect(JSON.parse(migrating.lines.join(""))).toMatchObject({ ok: true });
   });
 });
+
+/**
+ * Runs a program of the image's file system as a container runtime would: read-only, as nobody, in namespaces of its own
+ * but for the network, without capabilities, and without any environment but this. The folder `data` is owned by nobody.
+ */
+function runInImage(
+  { image, data, policies }: { readonly image: string; readonly data: string; readonly policies: string },
+  command: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+) {
+  const asNobody = [`--reuid=${nobody}`, `--regid=${nobody}`, "--clear-groups", "--no-new-privs"];
+  const mounts = ["--ro-bind", image, "/", "--bind", data, "/data", "--ro-bind", policies, "/run"];
+  const system = ["--proc", "/proc", "--dev", "/dev"];
+  const apart = ["--unshare-all", "--share-net", "--cap-drop", "ALL", "--die-with-parent", "--as-pid-1"];
+  const environment = ["--clearenv", ...Object.entries(env).flatMap(([name, value]) => ["--setenv", name, value])];
+  const options = [...mounts, ...system, ...apart, ...environment, "--chdir", "/app", "--info-fd", "3"];
+  const child = spawn("setpriv", [...asNobody, requireTool("bwrap"), ...options, ...command], {
+    stdio: ["ignore", "pipe", "pipe", "pipe"],
+  });
+  const info = text(child.stdio[3] as Readable);
+  return {
+    ...watch(child as Parameters<typeof watch>[0]),
+    /** Signals the program itself, which is process 1 of its namespace. */
+    async signal(name: NodeJS.Signals) {
+      process.kill((JSON.parse(await info) as { "child-pid": number })["child-pid"], name);
+    },
+  };
+}
+
+/** What the last stage of the Containerfile says: its instructions, by name. */
+function lastStage(containerfile: string): ReadonlyMap<string, string> {
+  const stage = containerfile.slice(containerfile.lastIndexOf("\nFROM ") + 1);
+  const instructions = stage.matchAll(/^([A-Z]+) (.+)$/gm);
+  return new Map([...instructions].map(([, name = "", value = ""]) => [name, value]));
+}

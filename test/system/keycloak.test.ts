@@ -1,7 +1,13 @@
 /** Tokens of a real Keycloak: bound to a DPoP key, bound to a certificate, and what else it signs for the same audience. */
-import { writeFile } from "node:fs/promises";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createReadStream } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { promisify } from "node:util";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import composeRealm from "../../deploy/compose/realm.json" with { type: "json" };
@@ -9,11 +15,16 @@ import { defaultRouteScopes } from "../../src/config/values.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { freePort } from "../harness/loopback.ts";
 import { mintProof } from "../harness/proofs.ts";
 import { whoamiByGrpc, whoamiByRest } from "../harness/tls-calls.ts";
 import { newTestKey, type TestKey } from "../harness/tokens.ts";
-import { startKeycloak } from "./keycloak.ts";
 
+const execute = promisify(execFile);
+const version = "26.4.0";
+const distribution = { name: `keycloak-${version}`, artifact: `org.keycloak:keycloak-quarkus-dist:${version}:zip` };
+const sha256 = "1b6a11a2726ac8a8dc9c91d5fafe989a75ce4f1622d7f7b45c21d5bc16629c0a";
+const startTimeoutMs = 500_000;
 const clientSecret = "a secret of the test";
 const routeScopes = new Set(Object.values(defaultRouteScopes).flat());
 const audience = "api://svc-platform-api";
@@ -24,8 +35,7 @@ const authority = await createAuthority(folder, "authority");
 const serverCa = authority.cert;
 const payroll = await authority.issue("payroll", "/CN=payroll-service");
 const stranger = await authority.issue("stranger", "/CN=stranger");
-const compose = { realm: { ...composeRealm, realm: "compose" }, env: { PAYROLL_CLIENT_SECRET: clientSecret } };
-const keycloak = await startKeycloak(folder, realm(), authority, compose);
+const keycloak = await startKeycloak();
 afterAll(() => keycloak.stop());
 const gateways: Gateway[] = [];
 afterAll(async () => {
@@ -196,7 +206,7 @@ type Tokens = Readonly<Record<"access_token" | "id_token" | "refresh_token", str
 /** Asks Keycloak, with a DPoP proof or over TLS with a certificate where one is given. */
 async function tokensOf(form: Record<string, string>, key?: TestKey, certificate?: IssuedCertificate): Promise<Tokens> {
   const body = new URLSearchParams({ grant_type: "client_credentials", client_secret: clientSecret, ...form });
-  const endpoint = certificate === undefined ? keycloak.tokenEndpoint : keycloak.tlsTokenEndpoint;
+  const endpoint = certificate === undefined ? keycloak.tokenEndpoint : keycloak.tlsTokenEndpointOf("platform");
   const headers = {
     "content-type": "application/x-www-form-urlencoded",
     ...(key !== undefined && { dpop: proofFor("POST", endpoint, key) }),
@@ -271,4 +281,90 @@ function realm() {
       },
     ],
   };
+}
+
+/** Starts Keycloak on loopback, with nothing kept. Maven keeps what it downloads, 160 MB, in its own cache. */
+async function startKeycloak() {
+  const home = await unpack();
+  await mkdir(join(home, "data/import"), { recursive: true });
+  for (const each of [realm(), { ...composeRealm, realm: "compose" }])
+    await writeFile(join(home, `data/import/${each.realm}.json`), JSON.stringify(each));
+  const server = await authority.issue("keycloak", "/CN=keycloak", "IP:127.0.0.1");
+  const [httpPort, httpsPort] = await Promise.all([freePort(), freePort()]);
+  const url = `http://127.0.0.1:${httpPort}`;
+  const settings = {
+    "http-host": "127.0.0.1",
+    "http-port": httpPort,
+    "https-port": httpsPort,
+    "https-certificate-file": server.certFile,
+    "https-certificate-key-file": server.keyFile,
+    "https-client-auth": "request",
+    "truststore-paths": authority.certFile,
+    // The name in tokens, whichever way they are asked for.
+    hostname: url,
+    db: "dev-mem",
+  };
+  const options = Object.entries(settings).map(([name, value]) => `--${name}=${value}`);
+  const child = spawn("bash", [join(home, "bin/kc.sh"), "start-dev", "--import-realm", ...options], {
+    // A group of its own: the script starts Java twice.
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      ...process.env,
+      PAYROLL_CLIENT_SECRET: clientSecret,
+      JAVA_OPTS_APPEND: "-XX:TieredStopAtLevel=1 -Xmx768m",
+    },
+  });
+  const issuer = `${url}/realms/platform`;
+  const path = (name: string) => `/realms/${name}/protocol/openid-connect/token`;
+  const tlsTokenEndpointOf = (name: string) => `https://127.0.0.1:${httpsPort}${path(name)}`;
+  try {
+    await answers(child, `${issuer}/.well-known/openid-configuration`);
+  } catch (error) {
+    await stop(child);
+    throw error;
+  }
+  return {
+    issuer,
+    tokenEndpoint: `${url}${path("platform")}`,
+    /** Over TLS clients may show a certificate. */
+    tlsTokenEndpointOf,
+    stop: () => stop(child),
+  };
+}
+
+/** Fetches the distribution with Maven, and unpacks what is byte for byte the expected one. */
+async function unpack(): Promise<string> {
+  const copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy";
+  const where = [`-Dartifact=${distribution.artifact}`, `-DoutputDirectory=${folder}`, "-Dmdep.stripVersion=true"];
+  await execute("mvn", ["--quiet", "--batch-mode", copy, ...where], { cwd: folder });
+  const archive = join(folder, "keycloak-quarkus-dist.zip");
+  const digest = createHash("sha256");
+  await pipeline(createReadStream(archive), digest);
+  const found = digest.digest("hex");
+  if (found !== sha256) throw new Error(`${distribution.artifact}: SHA-256 is ${found}, expected ${sha256}`);
+  await execute("jar", ["xf", archive], { cwd: folder });
+  return join(folder, distribution.name);
+}
+
+/** Resolves once the page is there; rejects, with what the process said, where it ends or takes too long. */
+async function answers(child: ChildProcess, url: string): Promise<void> {
+  const said: string[] = [];
+  for (const output of [child.stdout, child.stderr]) output?.on("data", (text: Buffer) => said.push(text.toString()));
+  const deadlineMs = performance.now() + startTimeoutMs;
+  while (child.exitCode === null && performance.now() < deadlineMs) {
+    const response = await fetch(url).catch(() => undefined);
+    await response?.body?.cancel();
+    if (response?.status === 200) return;
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
+  throw new Error(`Keycloak does not answer:\n${said.join("").slice(-4_000)}`);
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+  const ended = once(child, "exit");
+  // Nothing of it is kept, so that nothing need be put in order.
+  process.kill(-child.pid, "SIGKILL");
+  await ended;
 }

@@ -5,11 +5,10 @@ import { pathToFileURL } from "node:url";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { consoleForFile, expectFitting, screens, watchDialogs } from "../harness/console-pages.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { writeManyRecords } from "../harness/many-records.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { run as runCommand } from "../unit/cli/surroundings.ts";
 import { memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
 
 const markup = `"><img src=x onerror="alert(1)"><script>alert(2)</script>`;
@@ -34,10 +33,9 @@ const [log, otherLog] = [await logOf("tenant-a"), await logOf("tenant-c")];
 
 /** Runs a command beside the service. Fails with its output if it fails. */
 async function run(...words: readonly string[]): Promise<string> {
-  const { terminal, written } = captureTerminal();
-  await runCommandLine([...words, "--config", settings], terminal);
-  if (written.code !== 0) throw new Error(written.err);
-  return written.out;
+  const { code, out, err } = await runCommand(...words, "--config", settings);
+  if (code !== 0) throw new Error(err);
+  return out;
 }
 
 const pageOf = (path: string) => `/console/logs/${log.name}${path}`;

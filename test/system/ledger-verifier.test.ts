@@ -3,11 +3,11 @@ import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../src/cli/run.ts";
 import type { Receipt } from "../../src/ledger/ports/ledger.ts";
 import { recordKit, tenant } from "../contract/ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { run as ours } from "../unit/cli/surroundings.ts";
 
 /** Two full tiles on level 0, and a part of a third. */
 const records = 700;
@@ -64,17 +64,7 @@ async function goVerify(kind: "log" | "receipt" | "pack", path: string, key = vk
 async function cli(...line: readonly string[]): Promise<Ran> {
   vi.stubEnv("SVC_STORE", `sqlite:${fixture.path}`);
   vi.stubEnv("SVC_LEDGER_KEY", fixture.store.keyPath);
-  let out = "";
-  let code = 0;
-  await runCommandLine([...line, "--json"], {
-    out: (text) => {
-      out += text;
-    },
-    err: () => {},
-    exitCode: (given) => {
-      code = given;
-    },
-  });
+  const { code, out } = await ours(...line, "--json");
   return { code, result: JSON.parse(out) };
 }
 
@@ -188,11 +178,11 @@ describe("receipts", () => {
     const [first, second] = receipts as [Receipt, Receipt];
     const swapped = written(first, { leaf: second.leaf, leaf_hash: second.leafHash });
     const otherKey = vkey.replace(/.{4}$/, "AAA=");
-    const ours = (file: string, key: string) => cli("ledger", "receipt", "verify", file, "--key", key);
+    const verify = (file: string, key: string) => cli("ledger", "receipt", "verify", file, "--key", key);
     expect((await goVerify("receipt", swapped)).code).toBe(1);
-    expect((await ours(swapped, vkey)).code).toBe(1);
+    expect((await verify(swapped, vkey)).code).toBe(1);
     expect((await goVerify("receipt", written(first), otherKey)).code).toBe(1);
-    expect((await ours(written(first), otherKey)).code).toBe(1);
+    expect((await verify(written(first), otherKey)).code).toBe(1);
   });
 });
 

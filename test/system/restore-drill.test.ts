@@ -50,47 +50,31 @@ interface Acknowledged {
   readonly answer: unknown;
 }
 
-/** Calls one after the other by each loader, until told to stop; rejects where one is refused. */
-function load({ url }: RunningService): { stop(): Promise<readonly Acknowledged[]> } {
-  const acknowledged: Acknowledged[] = [];
-  const token = issuer.token({ tenant_id: tenant, scope });
-  let isOver = false;
-  const loading = Promise.all(
-    Array.from({ length: loaders }, async () => {
-      while (!isOver) {
-        const answer = await rest(url + route, { token, body });
-        expect(answer.status).toBe(200);
-        acknowledged.push({ decisionId: answer.body.decision.decision_id, answer: answer.body });
-      }
-    }),
-  );
-  return {
-    async stop() {
-      isOver = true;
-      await loading;
-      return acknowledged;
-    },
-  };
-}
-
 /** Loads the service for so many acknowledged calls, at least. */
 async function loadFor(count: number): Promise<readonly Acknowledged[]> {
-  if (service === undefined) throw new Error("no service");
   const acknowledged: Acknowledged[] = [];
   while (acknowledged.length < count) acknowledged.push(...(await loadDuring(async () => {})));
   return acknowledged;
 }
 
-/** What is acknowledged while the work is done. */
+/** What is acknowledged to loaders, which call one after the other, while the work is done. Rejects if a call is refused. */
 async function loadDuring(work: () => Promise<unknown>): Promise<readonly Acknowledged[]> {
   if (service === undefined) throw new Error("no service");
-  const loading = load(service);
-  const failure = await work().then(
-    () => undefined,
-    (error: unknown) => ({ error }),
-  );
-  const acknowledged = await loading.stop();
-  if (failure !== undefined) throw failure.error;
+  const { url } = service;
+  const acknowledged: Acknowledged[] = [];
+  const token = issuer.token({ tenant_id: tenant, scope });
+  let isOver = false;
+  const loading = Array.from({ length: loaders }, async () => {
+    while (!isOver) {
+      const answer = await rest(url + route, { token, body });
+      expect(answer.status).toBe(200);
+      acknowledged.push({ decisionId: answer.body.decision.decision_id, answer: answer.body });
+    }
+  });
+  const working = work().finally(() => {
+    isOver = true;
+  });
+  await Promise.all([working, ...loading]);
   return acknowledged;
 }
 

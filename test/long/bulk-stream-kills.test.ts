@@ -2,9 +2,6 @@
  * A stream of evidence is cut on each store, again and again: its client goes away, the service is killed, the store is
  * killed. Nothing that was acknowledged is lost, and nothing is recorded twice. `BULK_KILLS` is another number of cuts.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -14,6 +11,7 @@ import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { rest, restUntilServed } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { startPostgres } from "../harness/postgres.ts";
@@ -55,13 +53,12 @@ describe.each([
 ] as const)("%s", (_name, startStore, usualKills) => {
   const kills = Number(process.env.BULK_KILLS ?? usualKills);
   let store: MortalStore;
-  let folder: string;
+  const folder = folderForFile("bulk-kills");
   let service: RunningService;
   let settings: Record<string, string>;
   let token: string;
 
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), "bulk-kills-"));
     store = await startStore();
     settings = { ...serviceSettings(folder, issuer.url), ...store.settings, SVC_BULK: "on" };
     service = await startService(folder, settings);
@@ -72,7 +69,6 @@ describe.each([
     service?.child.kill("SIGKILL");
     await service?.ended;
     await store?.stop();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   const eventOf = (sequence: number) => ({

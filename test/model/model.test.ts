@@ -1,32 +1,23 @@
 /** The model of the append protocol, and the simulation's traces against it. */
-
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
 import { modelFile, quint, replay, type TraceLine } from "./trace.ts";
 
+const folder = folderForFile("model");
 const invariants = ["--invariants", "nothingLost", "exactlyOnce", "oneHistory"];
 const bounds = ["--max-samples", "200", "--max-steps", "25", "--verbosity", "1"];
 
 function traceOfSeed(seed: number): readonly TraceLine[] {
-  const folder = mkdtempSync(join(tmpdir(), "trace-"));
-  try {
-    const file = join(folder, "trace");
-    const program = new URL("../simulation/simulate.ts", import.meta.url).pathname;
-    const options = ["--seed", String(seed), "--steps", "600", "--trace", file];
-    const { status, stdout } = spawnSync(process.execPath, ["--no-warnings", program, ...options], {
-      encoding: "utf8",
-    });
-    expect(status, stdout).toBe(0);
-    return readFileSync(file, "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as TraceLine);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  const file = join(folder, "trace");
+  const program = new URL("../simulation/simulate.ts", import.meta.url).pathname;
+  const options = ["--no-warnings", program, "--seed", String(seed), "--steps", "600", "--trace", file];
+  const { status, stdout } = spawnSync(process.execPath, options, { encoding: "utf8" });
+  expect(status, stdout).toBe(0);
+  const lines = readFileSync(file, "utf8").trim().split("\n");
+  return lines.map((line) => JSON.parse(line) as TraceLine);
 }
 
 test("the model keeps its invariants", () => {

@@ -2,13 +2,13 @@
  * Under a memory limit, as a container has it, floods of large bodies are refused and the service lives. Needs Linux and
  * the right to make a control group.
  */
-import { existsSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { bodyFloods } from "../harness/body-floods.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
@@ -38,13 +38,12 @@ describe.each([
     { NODE_OPTIONS: "--max-old-space-size=192" } as Record<string, string>,
   ],
 ])("in %s", (_what, limit, env) => {
-  let folder: string;
+  const folder = folderForFile("memory-limit");
   let service: RunningService;
   let token: string;
   let group: string | undefined;
 
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), "svc-memory-"));
     const { launcher, path } = limit();
     group = path;
     service = await startService(folder, { ...serviceSettings(folder, issuer.url), ...env }, undefined, launcher);
@@ -54,7 +53,6 @@ describe.each([
     service?.child.kill("SIGKILL");
     await service?.ended;
     if (group !== undefined) rmdirSync(group);
-    rmSync(folder, { recursive: true, force: true });
   });
 
   const names = bodyFloods("", "").map(([name], position) => ({ name, position }));

@@ -1,8 +1,7 @@
 /** Dashboards and alerts, asked of a real Prometheus that has scraped a real gateway under load. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -11,6 +10,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { dashboards } from "../../scripts/dashboards.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createAuthority } from "../harness/certificates.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { freePort } from "../harness/loopback.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
@@ -18,6 +18,7 @@ import { requireTool } from "./tools.ts";
 
 const rules = join(import.meta.dirname, "../../deploy/monitoring");
 const run = promisify(execFile);
+const directory = folderForFile("monitoring");
 const patience = { timeout: 60_000, interval: 500 };
 /** Between rounds of calls: the load is to be there all the time, not to take the machine. */
 const pauseMs = 200;
@@ -29,7 +30,6 @@ test("the alert rules are valid, and pass their tests", async () => {
 });
 
 describe("a gateway under load", () => {
-  let directory: string;
   let witness: TestWitness;
   let gateway: Gateway;
   let prometheus: ChildProcess | undefined;
@@ -38,7 +38,6 @@ describe("a gateway under load", () => {
   let isOver = false;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), "svc-monitoring-"));
     await cp(join(import.meta.dirname, "../../policies"), join(directory, "active"), { recursive: true });
     await writeFile(
       join(directory, "active/default/told.cedar"),
@@ -61,7 +60,7 @@ describe("a gateway under load", () => {
       },
     });
     loading = load();
-    [prometheus, prometheusUrl] = await startPrometheus(directory, gateway.opsUrl);
+    [prometheus, prometheusUrl] = await startPrometheus(gateway.opsUrl);
   });
 
   afterAll(async () => {
@@ -71,7 +70,6 @@ describe("a gateway under load", () => {
     if (prometheus?.exitCode === null) await once(prometheus, "exit");
     await gateway.stop();
     await witness.stop();
-    await rm(directory, { recursive: true });
   });
 
   /** Every route, allowed and denied, and callers who are refused, again and again. */
@@ -150,7 +148,7 @@ describe("a gateway under load", () => {
 });
 
 /** Starts one that scrapes the gateway every second. Resolves with its process and URL once it is ready. */
-async function startPrometheus(directory: string, opsUrl: string): Promise<[ChildProcess, string]> {
+async function startPrometheus(opsUrl: string): Promise<[ChildProcess, string]> {
   const config = {
     global: { scrape_interval: "1s", evaluation_interval: "1s" },
     rule_files: [join(rules, "alerts.yaml")],

@@ -1,11 +1,10 @@
 /** `policy diff --prove` with the prover and the solver themselves. */
 import { execFile, execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import fc from "fast-check";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { askProver } from "../../src/cli/policy/prover-process.ts";
 import { loadPolicyDirectory } from "../../src/policy/check/check.ts";
 import { compareBundles } from "../../src/policy/diff/compare.ts";
@@ -14,6 +13,7 @@ import type { PolicyBundle } from "../../src/policy/load/bundle.ts";
 import { differenceOf, type PolicyQuery } from "../../src/policy/model/decision.ts";
 import { describeProblem } from "../../src/policy/model/problem.ts";
 import { parseQuery } from "../../src/policy/model/query.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { listenForHanging } from "../harness/hanging.ts";
 import { run } from "../unit/cli/surroundings.ts";
 import { knowingFiles } from "../unit/policy/entities.ts";
@@ -32,6 +32,7 @@ const source = join(root, "tools/policy-prover");
 const program = join(source, "target/debug/policy-prover");
 const solver = join(source, "cvc5");
 const limits = { timeout: 600_000 };
+const folder = folderForFile("prove");
 
 beforeAll(() => {
   execFileSync(join(source, "build.sh"), { stdio: "pipe" });
@@ -207,19 +208,17 @@ test("other guidance is a difference, and its order is none", limits, async () =
 });
 
 test("a solver that does not end is stopped in time, and undecided", limits, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "svc-solver-"));
   const hanging = await listenForHanging(1);
   const does = `exec '${process.execPath}' -e 'require("node:net").connect(${hanging.port}, "127.0.0.1")'`;
-  const slow = standInSolver(folder, does);
+  const slow = standInSolver(does);
   const proof = await prove(forbidding(`${sized} && ${size} + 1 > 9`), forbidding(`${sized} && ${size} > 8`), 10, slow);
   expect(proof.found).toEqual([]);
   expect(proof.undecided).toEqual(["protect for any other tenant: not decided within 10 s"]);
   await hanging.allEnded;
-  rmSync(folder, { recursive: true });
 });
 
 /** Path of a solver that says its version, and else does what the shell does here. */
-function standInSolver(folder: string, does: string): string {
+function standInSolver(does: string): string {
   const path = join(folder, "solver");
   writeFileSync(path, `#!/bin/sh\n[ "$1" = --version ] && echo "a solver" && exit\n${does}\n`, { mode: 0o755 });
   return path;
@@ -309,14 +308,11 @@ test("proven pairs agree on random requests, and the sampled comparison finds no
 });
 
 describe("the command", limits, () => {
-  let folder: string;
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), "svc-prove-"));
     for (const name of ["old", "new"]) cpSync(join(root, "policies"), join(folder, name), { recursive: true });
     writeFileSync(join(folder, "old/default/sized.cedar"), policy("forbid", `${sized} && ${size} + 1 > 9`, "sized"));
     writeFileSync(join(folder, "new/default/sized.cedar"), policy("forbid", `${sized} && ${size} > 8`, "sized"));
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   const diff = async (solverProgram: string, ...options: string[]) => {
     process.env.CVC5 = solverProgram;

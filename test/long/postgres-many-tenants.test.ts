@@ -2,15 +2,13 @@
 import { Client } from "pg";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
-import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { openPostgresArchive } from "../../src/stores/postgres/backend.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { recordKit, seededRandom, tenant } from "../contract/ledger-records.ts";
-import { expectGapless } from "../contract/ledger-suite.ts";
+import { expectOneHistory } from "../contract/ledger-writers.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
@@ -34,28 +32,6 @@ afterEach(async () => {
 const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
   stores.ledger.append(makeRecord(tenantId, changes));
 
-async function expectSound(acknowledged: readonly (Appended & { readonly tenantId: TenantId })[]): Promise<void> {
-  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
-  try {
-    for (const head of await archive.logs()) {
-      expect(await auditLog(archive, head)).not.toHaveProperty("problem");
-      await expectGapless(fixture, head.tenantId, head.size);
-    }
-  } finally {
-    await archive.close();
-  }
-  const places = acknowledged.map(({ tenantId, leafIndex }) => `${tenantId} ${leafIndex}`);
-  expect(new Set(places).size).toBe(places.length);
-  for (const name of names) {
-    const own = acknowledged.filter(({ tenantId }) => tenantId === name);
-    const stored = await fixture.rows(name);
-    for (const { leafIndex, recordId } of own) {
-      expect(stored[leafIndex]?.recordId).toBe(recordId);
-      expect(stored.filter((row) => row.recordId === recordId)).toHaveLength(1);
-    }
-  }
-}
-
 test("retries of many tenants in one commit get each its own first answer", async () => {
   const call = (at: number) => {
     const scope = at.toString(16).padStart(64, "0");
@@ -69,24 +45,6 @@ test("retries of many tenants in one commit get each its own first answer", asyn
   expect(again.map(({ recordId, earlierAnswer }) => [recordId, earlierAnswer])).toEqual(
     first.map(({ recordId }, at) => [recordId, { at }]),
   );
-});
-
-test("a tenant with a locked head is skipped, and the others are answered meanwhile", async () => {
-  const [held = names[0] as TenantId, ...others] = names;
-  await Promise.all(names.map((name) => append(name)));
-  const holder = new Client({ connectionString: fixture.url });
-  await holder.connect();
-  await holder.query("BEGIN");
-  await holder.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [held]);
-  let isOver = false;
-  const waiting = append(held).finally(() => {
-    isOver = true;
-  });
-  for (let turn = 0; turn < 4; turn++) await Promise.all(others.map((name) => append(name)));
-  expect(isOver).toBe(false);
-  await holder.query("ROLLBACK");
-  await holder.end();
-  expect(await waiting).toMatchObject({ leafIndex: 2 });
 });
 
 test("a tenant with an unsound log or a bad record fails alone", async () => {
@@ -118,7 +76,7 @@ test("after any fault, each log is gapless and has every acknowledged record exa
     stores,
     await fixture.openStores({ clock, random: seededRandom("other"), target, poolSize: 6, timeoutMs: 2_000 }),
   ] as const;
-  const acknowledged: (Appended & { readonly tenantId: TenantId })[] = [];
+  const acknowledged: Appended[] = [];
   const taken: NewRecord[] = [];
   try {
     for (let round = 0; round < 20; round++) {
@@ -129,9 +87,8 @@ test("after any fault, each log is gapless and has every acknowledged record exa
         const record = isBad
           ? (taken[dice(taken.length)] as NewRecord)
           : makeRecord(names[dice(names.length)] as TenantId);
-        const appended = await (replicas[dice(2)] as ServiceStores).ledger.append(record);
+        acknowledged.push(await (replicas[dice(2)] as ServiceStores).ledger.append(record));
         taken.push(record);
-        acknowledged.push({ ...appended, tenantId: record.tenantId });
       });
       const settled = Promise.allSettled(calls);
       if (holder !== undefined) await holder();
@@ -143,7 +100,7 @@ test("after any fault, each log is gapless and has every acknowledged record exa
     await proxy.close();
   }
   expect(acknowledged.length).toBeGreaterThan(100);
-  await expectSound(acknowledged);
+  await fixture.reading((archive) => expectOneHistory(archive, acknowledged, fixture.verifier));
 });
 
 /** Holds a head for some statements of others. Resolves with what lets it go. */

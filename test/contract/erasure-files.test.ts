@@ -1,6 +1,5 @@
 /** What an erasure leaves in the files of an SQLite store, when it fails, and when older files come back. */
 import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
-import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
@@ -32,14 +31,8 @@ afterEach(async () => {
 
 const append = (tenantId = alice, changes: Partial<NewRecord> = {}) => ledger.append(makeRecord(tenantId, changes));
 
-async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"][]) {
-  const administration = await fixture.administration({ clock, random });
-  try {
-    return await administration.erase(tenantId, recordIds, statement);
-  } finally {
-    await administration.close();
-  }
-}
+const erase = (tenantId: TenantId, recordIds: readonly Appended["recordId"][]) =>
+  fixture.administering({ clock, random }, (administration) => administration.erase(tenantId, recordIds, statement));
 
 /** Those of the values that a file of the store holds. */
 function onDisk(values: readonly Uint8Array[]): readonly Uint8Array[] {
@@ -136,9 +129,7 @@ describe("older files", () => {
   /** What an operator does who accepts that the store is an older one. */
   function acceptOlder(): void {
     const [head] = fixture.query("SELECT size, hex(root) AS root FROM log_heads");
-    const anchor = new DatabaseSync(fixture.store.anchorPath);
-    anchor.exec(`UPDATE anchored_logs SET size = ${head?.size}, root = unhex('${head?.root}')`);
-    anchor.close();
+    fixture.queryAnchor(`UPDATE anchored_logs SET size = ${head?.size}, root = unhex('${head?.root}')`);
   }
 
   /** Puts the whole store back to what it was before a record was erased, and the anchor with it, but for its notes. */
@@ -151,21 +142,11 @@ describe("older files", () => {
     expect(onDisk([openingOf(erased)])).toHaveLength(1);
   }
 
-  async function reapply() {
-    const administration = await fixture.administration({ clock, random });
-    try {
-      return await administration.reapplyErasures(undefined, statement);
-    } finally {
-      await administration.close();
-    }
-  }
+  const reapply = () =>
+    fixture.administering({ clock, random }, (administration) => administration.reapplyErasures(undefined, statement));
 
   /** One row that an attacker puts into the anchor's file. */
-  function note(tenantId: string, recordId: string): void {
-    const anchor = new DatabaseSync(fixture.store.anchorPath);
-    anchor.prepare("INSERT INTO erased_records VALUES (?, ?)").run(tenantId, recordId);
-    anchor.close();
-  }
+  const note = (recordId: string) => fixture.queryAnchor("INSERT INTO erased_records VALUES ('alice', ?)", recordId);
 
   test("of the whole store do not show erased records: the anchor notes them", async () => {
     const idempotency = { scope: "9".repeat(64), payloadDigest: "sha256:1", answer: {} };
@@ -197,9 +178,9 @@ describe("older files", () => {
     const one = await append();
     await putOlderBack(one);
     acceptOlder();
-    const administration = await fixture.administration({ clock, random });
-    await administration.placeHold({ tenantId: alice, recordId: one.recordId, reason: "case 12" });
-    await administration.close();
+    await fixture.administering({ clock, random }, (administration) =>
+      administration.placeHold({ tenantId: alice, recordId: one.recordId, reason: "case 12" }),
+    );
     expect(await reapply()).toMatchObject({
       reapplied: [],
       left: [{ recordId: one.recordId, refusal: { why: "held" } }],
@@ -211,7 +192,7 @@ describe("older files", () => {
   test("whose anchor notes records that must never be erased lose nothing", async () => {
     await append();
     const [genesis] = await fixture.rows("alice");
-    note("alice", genesis?.recordId ?? "");
+    note(genesis?.recordId ?? "");
     const recordId = genesis?.recordId as Appended["recordId"];
     await fixture.reading(async (archive) =>
       expect(await archive.find(alice, recordId)).toMatchObject({ kind: "genesis" }),
@@ -223,10 +204,8 @@ describe("older files", () => {
   test("beside the anchor of another store ignore its notes", async () => {
     const one = await append();
     await ledger.close();
-    note("alice", one.recordId);
-    const anchor = new DatabaseSync(fixture.store.anchorPath);
-    anchor.exec("UPDATE anchored_store SET store_id = 'another'");
-    anchor.close();
+    note(one.recordId);
+    fixture.queryAnchor("UPDATE anchored_store SET store_id = 'another'");
     await fixture.reading(async (archive) => {
       expect(await archive.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
       expect(await archive.undoneErasures()).toEqual([]);
@@ -239,13 +218,7 @@ describe("older files", () => {
     const one = await append();
     await erase(alice, [one.recordId]);
     await ledger.close();
-    const anchored = () => {
-      const anchor = new DatabaseSync(fixture.store.anchorPath);
-      const rows = anchor.prepare("SELECT tenant_id, record_id FROM erased_records").all();
-      anchor.exec("DELETE FROM erased_records");
-      anchor.close();
-      return rows;
-    };
+    const anchored = () => fixture.queryAnchor("DELETE FROM erased_records RETURNING tenant_id, record_id");
     expect(anchored()).toEqual([{ tenant_id: "alice", record_id: one.recordId }]);
     ledger = await fixture.open({ clock, random });
     expect(anchored()).toEqual([{ tenant_id: "alice", record_id: one.recordId }]);
@@ -253,9 +226,7 @@ describe("older files", () => {
 
   test("a log that is older than its anchor accepts no erasure, as it accepts no append", async () => {
     const [one] = [await append(), await append()];
-    const anchor = new DatabaseSync(fixture.store.anchorPath);
-    anchor.exec("UPDATE anchored_logs SET size = size + 1");
-    anchor.close();
+    fixture.queryAnchor("UPDATE anchored_logs SET size = size + 1");
     await expect(erase(alice, [one.recordId])).rejects.toMatchObject({ name: "UnsoundLogError" });
     expect(await ledger.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
   });

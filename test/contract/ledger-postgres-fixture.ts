@@ -15,17 +15,12 @@ import { openPostgresAdministration } from "./upkeep.ts";
 type OpenOptions = Pick<PostgresLedgerOptions, "clock" | "random"> & Partial<PostgresLedgerOptions>;
 type Machine = Pick<PostgresLedgerOptions, "clock" | "random">;
 
-export interface PostgresFixtureOptions {
-  /** Whether the server is a Citus cluster's coordinator, and the tables are spread over its nodes. */
-  readonly distributed?: boolean;
-}
-
 export type PostgresFixture = Awaited<ReturnType<typeof postgresFixture>>;
 
-/** Makes a migrated database. */
+/** Makes a migrated database. `distributed`: of a Citus cluster's coordinator, whose tables are spread over its nodes. */
 export async function postgresFixture(
   server: Pick<PostgresServer, "createDatabase" | "query">,
-  { distributed = false }: PostgresFixtureOptions = {},
+  { distributed = false }: { readonly distributed?: boolean } = {},
 ) {
   const directory = mkdtempSync(join(tmpdir(), "ledger-"));
   const keyPath = join(directory, "ledger.key");

@@ -23,14 +23,7 @@ export function sqliteFixture() {
   const fixture = fixtureOver({
     kind: "SQLite" as const,
     keyPath,
-    query(sql: string, ...parameters: readonly string[]): Record<string, unknown>[] {
-      const database = new DatabaseSync(path, { timeout: 5_000 });
-      try {
-        return database.prepare(sql).all(...parameters);
-      } finally {
-        database.close();
-      }
-    },
+    query: queriesOf(path),
     blob: (hex: string) => `x'${hex}'`,
     openStores: (options: OpenOptions) =>
       openSqliteStores({ ...store, originPrefix: "ledger.example/logs", ...options }),
@@ -46,6 +39,7 @@ export function sqliteFixture() {
     ...fixture,
     path,
     store,
+    queryAnchor: queriesOf(anchorPath),
     /** Audits every log, and throws if anything is wrong. */
     async verify(): Promise<void> {
       for (const row of fixture.query("SELECT tenant_id FROM log_heads")) {
@@ -53,5 +47,17 @@ export function sqliteFixture() {
         if (problem !== undefined) throw new Error(`${row.tenant_id}: ${problem.message}`);
       }
     },
+  };
+}
+
+/** Runs each statement on a connection of its own. */
+function queriesOf(path: string) {
+  return (sql: string, ...parameters: readonly string[]): Record<string, unknown>[] => {
+    const database = new DatabaseSync(path, { timeout: 5_000 });
+    try {
+      return database.prepare(sql).all(...parameters);
+    } finally {
+      database.close();
+    }
   };
 }

@@ -1,10 +1,9 @@
 /** What a database, its schema and its keys must be before anything is served from it. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { existsSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
+import { createKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
@@ -23,12 +22,9 @@ const server = await startPostgres({ hba: ["host all guarded 127.0.0.1/32 scram-
 afterAll(() => server.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(server);
-  folder = mkdtempSync(join(tmpdir(), "postgres-start-"));
+  folder = dirname(fixture.keyPath);
 });
-afterEach(async () => {
-  await fixture.remove();
-  rmSync(folder, { recursive: true });
-});
+afterEach(() => fixture.remove());
 
 /** Opens the store and closes it again. */
 async function start(changes: Parameters<PostgresFixture["open"]>[0] = options): Promise<void> {
@@ -143,9 +139,7 @@ describe("the signing key", () => {
     await ledger.append(makeRecord(alice));
     await ledger.append(makeRecord(tenant("bob")));
     await ledger.close();
-    const [old] = readKeyFile(fixture.keyPath) ?? [];
-    if (old === undefined) throw new Error("no key");
-    replaceKeyFile(fixture.keyPath, [signingKeyOf(random(new Uint8Array(32))), old]);
+    fixture.rotateKey(random);
     await Promise.all([start(), start({ ...options, random: seededRandom("other") })]);
     await start();
     for (const name of ["alice", "bob"]) {

@@ -3,7 +3,7 @@ import type { TenantId } from "../../src/base/ids.ts";
 import { PostgresConnection } from "../../src/stores/postgres/connection/connection.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { registrationSuite } from "./registration-suite.ts";
 
 const server = await sharedPostgres();
@@ -16,8 +16,8 @@ test.each([
   ["of many tenants in one transaction", ["alice", "bob", "carol"], "AS asked (tenant_id, artifact)"],
 ])("no answer of the server has more than a page of registrations, and one artifact's: %s", async (_, names, look) => {
   const fixture = await postgresFixture(server);
-  const [clock, random, tenants] = [manualClock(), seededRandom(), names.map(tenant)];
-  const makeRecord = recordMaker(clock, random);
+  const { clock, random, makeRecord } = recordKit();
+  const tenants = names.map(tenant);
   const ledger = await fixture.open({ clock, random });
   const digests = Array.from(
     { length: 9 / names.length },
@@ -43,9 +43,7 @@ test.each([
     await register("g");
     const [of] = tenants as [TenantId];
     expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);
-    const indexer = await fixture.indexer({ random });
-    await indexer.rebuild(of, () => {});
-    await indexer.close();
+    await fixture.rebuild(of, { random });
     expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);
     const statements = query.mock.calls.map(([statement]) => statement);
     expect(statements).toContainEqual(expect.stringContaining(look));

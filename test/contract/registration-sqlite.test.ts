@@ -1,7 +1,6 @@
-import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
 import { erasedOf, statement } from "./erasure-suite.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { registrationSuite } from "./registration-suite.ts";
 
@@ -12,8 +11,8 @@ test.each([
   ["one that another superseded", 2],
 ])("an erasure that the anchor notes holds for an older store: %s", async (_, position) => {
   const fixture = sqliteFixture();
-  const [clock, random, alice] = [manualClock(), seededRandom(), tenant("alice")];
-  const makeRecord = recordMaker(clock, random);
+  const { clock, random, makeRecord } = recordKit();
+  const alice = tenant("alice");
   const digest = `sha256:${"ab".repeat(32)}`;
   const register = async () => {
     const request = { artifact_digest: digest, labels: [] };
@@ -26,23 +25,19 @@ test.each([
   // What an operator does who puts an older copy of the store back, and accepts it.
   const erased = ids[position - 1];
   if (erased === undefined) throw new Error("There is no such registration.");
-  const anchor = new DatabaseSync(fixture.store.anchorPath);
-  anchor.prepare("INSERT INTO erased_records VALUES (?, ?)").run(alice, erased);
-  anchor.close();
+  fixture.queryAnchor("INSERT INTO erased_records VALUES (?, ?)", alice, erased);
 
   ledger = await fixture.open({ clock, random });
   expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
-  const indexer = await fixture.indexer({ random });
-  await indexer.rebuild(alice, () => {});
-  await indexer.close();
+  await fixture.rebuild(alice, { random });
   expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
   await register();
   expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
-  const administration = await fixture.administration({ clock, random });
-  const { reapplied } = await administration.reapplyErasures(undefined, statement);
-  expect(reapplied).toMatchObject([{ recordId: erased }]);
-  expect(erasedOf(await administration.erase(alice, [erased], statement))).toMatchObject([{ wasErased: true }]);
-  await administration.close();
+  await fixture.administering({ clock, random }, async (administration) => {
+    const { reapplied } = await administration.reapplyErasures(undefined, statement);
+    expect(reapplied).toMatchObject([{ recordId: erased }]);
+    expect(erasedOf(await administration.erase(alice, [erased], statement))).toMatchObject([{ wasErased: true }]);
+  });
   await ledger.close();
   ledger = await fixture.open({ clock, random });
   expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);

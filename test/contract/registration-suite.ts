@@ -13,7 +13,7 @@ import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
 import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
-import type { IndexerOptions, StoreFixture } from "./store-fixture.ts";
+import type { RebuildOptions, StoreFixture } from "./store-fixture.ts";
 
 const alice = tenant("alice");
 const bob = tenant("bob");
@@ -75,23 +75,14 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
       (await from.registrations(tenantId, names)).map((one) =>
         typeof one === "string" ? one : one.map(({ recordId }) => recordId),
       );
-    const erase = async (...recordIds: readonly RecordId[]) => {
-      const administration = await fixture.administration({ clock, random });
-      try {
-        return erasedOf(await administration.erase(alice, recordIds, statement));
-      } finally {
-        await administration.close();
-      }
-    };
+    const erase = async (...recordIds: readonly RecordId[]) =>
+      erasedOf(
+        await fixture.administering({ clock, random }, (administration) =>
+          administration.erase(alice, recordIds, statement),
+        ),
+      );
     const problems = () => fixture.problems(clock.now());
-    const rebuild = async (before?: IndexerOptions["before"]) => {
-      const indexer = await fixture.indexer({ random, ...(before && { before }) });
-      try {
-        return await indexer.rebuild(alice, () => {});
-      } finally {
-        await indexer.close();
-      }
-    };
+    const rebuild = (before: RebuildOptions["before"] = async () => {}) => fixture.rebuild(alice, { random, before });
 
     test("finds a tenant's own registrations by each name, with their records", async () => {
       const own = await register({ labels: ["restricted"], digest: digest.toUpperCase().replace("SHA", "sha") });
@@ -263,9 +254,9 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
         await restore();
         await register();
         expect(await found([digest, other])).toEqual(["erased", [kept]]);
-        const administration = await fixture.administration({ clock, random });
-        await administration.reapplyErasures(undefined, statement);
-        await administration.close();
+        await fixture.administering({ clock, random }, (administration) =>
+          administration.reapplyErasures(undefined, statement),
+        );
         await rebuild();
         expect(await found([digest, other])).toEqual(["erased", [kept]]);
       });

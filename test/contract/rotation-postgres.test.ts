@@ -1,16 +1,17 @@
 import { Client } from "pg";
-import { describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemTimers } from "../../src/base/timers.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { encodeRecord } from "../../src/ledger/append/record-text.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import type { PostgresConnection } from "../../src/stores/postgres/connection/connection.ts";
 import { ConnectionPool } from "../../src/stores/postgres/connection/pool.ts";
 import { LogWriter } from "../../src/stores/postgres/log-writer.ts";
 import { SigningKeysOfStore } from "../../src/stores/sql/key-ring.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { run } from "../unit/cli/surroundings.ts";
-import { postgresFixture } from "./ledger-postgres-fixture.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
 
@@ -18,42 +19,50 @@ const server = postgresOfFile();
 
 rotationSuite("PostgreSQL", () => postgresFixture(server));
 
-test("an interrupted rotation is completed, with every step, once for each log", async () => {
-  const fixture = await postgresFixture(server);
-  const { clock, random, makeRecord } = recordKit();
-  const kindsOf = async (name: string) => (await fixture.rows(name)).map(({ leaf }) => JSON.parse(leaf).kind);
-  try {
-    const ledger = await fixture.open({ clock, random });
+const { clock, random, makeRecord } = recordKit();
+const alice = tenant("alice");
+let fixture: PostgresFixture;
+const opened: ServiceLedger[] = [];
+
+async function open(changes: Partial<Parameters<PostgresFixture["open"]>[0]> = {}): Promise<ServiceLedger> {
+  const ledger = await fixture.open({ clock, random, ...changes });
+  opened.push(ledger);
+  return ledger;
+}
+
+describe("replicas on one database", () => {
+  beforeEach(async () => {
+    fixture = await postgresFixture(server);
+  });
+  afterEach(async () => {
+    vi.unstubAllEnvs();
+    for (const ledger of opened.splice(0)) await ledger.close();
+    await fixture.remove();
+  });
+
+  test("an interrupted rotation is completed, with every step, once for each log", async () => {
+    const kindsOf = async (name: string) => (await fixture.rows(name)).map(({ leaf }) => JSON.parse(leaf).kind);
+    const ledger = await open();
     for (const name of ["alice", "bob"]) await ledger.append(makeRecord(tenant(name)));
     await ledger.close();
     for (let rotations = 0; rotations < 2; rotations++) {
-      const [key] = readKeyFile(fixture.keyPath) ?? [];
-      if (key === undefined) throw new Error("no key");
-      replaceKeyFile(fixture.keyPath, [signingKeyOf(random(new Uint8Array(32))), key]);
-      await (await fixture.open({ clock, random })).close();
+      fixture.rotateKey(random);
+      await (await open()).close();
     }
     // As though the second start had ended after it had noted the key, and a log had missed both.
     await fixture.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'alice'");
     await fixture.query("UPDATE log_heads SET key_position = 0 WHERE tenant_id = 'bob'");
-    await (await fixture.open({ clock, random })).close();
-    await (await fixture.open({ clock, random })).close();
+    for (let starts = 0; starts < 2; starts++) await (await open()).close();
     const rotated = ["genesis", "decision", "key_rotation", "key_rotation"];
     expect(await kindsOf("alice")).toEqual([...rotated, "key_rotation"]);
     expect(await kindsOf("bob")).toEqual([...rotated, "key_rotation", "key_rotation"]);
     expect(await fixture.query("SELECT DISTINCT key_position FROM log_heads")).toEqual([{ key_position: 2 }]);
-  } finally {
-    await fixture.remove();
-  }
-});
+  });
 
-test.each(["ends a segment of the search index", "rebuilds the index"])(
-  "an append that first records the next key is refused if that %s",
-  async (what) => {
-    const fixture = await postgresFixture(server);
-    const { clock, random, makeRecord } = recordKit(what);
-    const alice = tenant("alice");
-    const ledger = await fixture.open({ clock, random });
-    try {
+  test.each(["ends a segment of the search index", "rebuilds the index"])(
+    "an append that first records the next key is answered, although it %s",
+    async (what) => {
+      const ledger = await open();
       let { leafIndex } = await ledger.append(makeRecord(alice));
       if (what.startsWith("rebuilds")) await fixture.settle();
       else {
@@ -62,28 +71,16 @@ test.each(["ends a segment of the search index", "rebuilds the index"])(
           leafIndex = (await ledger.append(makeRecord(alice))).leafIndex;
       }
       // Another replica has noted its key, and has not come to this log.
-      const [key] = readKeyFile(fixture.keyPath) ?? [];
-      if (key === undefined) throw new Error("no key");
-      const next = signingKeyOf(random(new Uint8Array(32)));
-      replaceKeyFile(fixture.keyPath, [next, key]);
-      const hex = Buffer.from(next.publicKey).toString("hex");
+      const hex = Buffer.from(fixture.rotateKey(random)).toString("hex");
       await fixture.query(`INSERT INTO signing_keys (position, public_key) VALUES (1, '\\x${hex}')`);
       await ledger.check();
       expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: leafIndex + 2 });
       expect(await fixture.problems(clock.now())).toEqual([]);
-    } finally {
-      await ledger.close();
-      await fixture.remove();
-    }
-  },
-);
+    },
+  );
 
-test("a rotation during an append's wait for the head is seen under its lock", async () => {
-  const fixture = await postgresFixture(server);
-  const { clock, random, makeRecord } = recordKit();
-  const alice = tenant("alice");
-  const ledger = await fixture.open({ clock, random, timeoutMs: 30_000 });
-  try {
+  test("a rotation during an append's wait for the head is seen under its lock", async () => {
+    const ledger = await open({ timeoutMs: 30_000 });
     await ledger.append(makeRecord(alice));
     const head = await holdHead(fixture, "alice");
     const appending = ledger.append(makeRecord(alice)).catch((error: unknown) => error);
@@ -99,105 +96,91 @@ test("a rotation during an append's wait for the head is seen under its lock", a
     expect(await appending).toMatchObject({ reason: "store_unavailable", message: /key was rotated/ });
     expect(await fixture.rows("alice")).toHaveLength(2);
     await head.end();
-  } finally {
-    await ledger.close();
-    await fixture.remove();
-  }
-});
-
-describe("a rotation that a replica follows in the middle of its append to", () => {
-  test.each([
-    ["a log that begins", "INSERT INTO log_names", []],
-    ["a log whose tiles it has to read", "JOIN tiles", ["genesis", "decision"]],
-  ])("%s brings the log to no key that its leaves do not name", async (what, moment, before) => {
-    const fixture = await postgresFixture(server);
-    const { clock, random, makeRecord } = recordKit(what);
-    const alice = tenant("alice");
-    const first = await fixture.open({ clock, random });
-    if (before.length > 0) await first.append(makeRecord(alice));
-    await first.close();
-    const next = random(new Uint8Array(32));
-    let current = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
-    const keys = new SigningKeysOfStore({
-      get current() {
-        return current;
-      },
-      statementOf: () => undefined,
-      follow(newest) {
-        current = newest;
-      },
-    });
-    let rotations = 0;
-    /** Another replica notes its key before the statement, and work for another tenant follows it. */
-    const rotateBefore = async (statement: string) => {
-      if (!statement.includes(moment) || rotations++ > 0) return;
-      const hex = Buffer.from(next).toString("hex");
-      await fixture.query(`INSERT INTO signing_keys (position, public_key) VALUES (1, '\\x${hex}')`);
-      await keys.follow({ query: async (text) => ({ rows: await fixture.query(text), count: 0 }) });
-    };
-    class RotatedPool extends ConnectionPool {
-      override async write(statement: string, values: readonly unknown[]) {
-        await rotateBefore(statement);
-        return super.write(statement, values);
-      }
-      override transaction<Result>(work: (connection: PostgresConnection) => Promise<Result>, lockTimeoutMs?: number) {
-        return super.transaction((connection) => {
-          const query: PostgresConnection["query"] = async (statement, values) => {
-            await rotateBefore(statement);
-            return connection.query(statement, values);
-          };
-          const [insert, each] = [connection.insert.bind(connection), connection.each.bind(connection)];
-          return work({ query, insert, each } as PostgresConnection);
-        }, lockTimeoutMs);
-      }
-    }
-    const { target } = fixture;
-    const pool = new RotatedPool({ target, poolSize: 4, timeoutMs: 10_000, timers: systemTimers });
-    try {
-      await keys.follow(pool);
-      const options = { pool, anchor: undefined, originPrefix: "ledger.example/logs", clock, random, keys };
-      const writer = new LogWriter(options);
-      const append = async () => {
-        const [outcome] = await writer.write([{ tenantId: alice, records: [encodeRecord(makeRecord(alice))] }]);
-        return outcome !== undefined && "later" in outcome ? outcome.later : outcome;
-      };
-      expect(await append()).toHaveProperty("results.length", 1);
-      expect(rotations).toBe(1);
-      expect(await fixture.query("SELECT key_position FROM log_heads")).toEqual([{ key_position: 0 }]);
-      expect(await append()).toHaveProperty("results.length", 1);
-      const kinds = (await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind);
-      const begun = before.length > 0 ? before : ["genesis"];
-      expect(kinds).toEqual([...begun, "decision", "key_rotation", "decision"]);
-    } finally {
-      await pool.close();
-      await fixture.remove();
-    }
   });
-});
 
-test("ledger verify accepts a second rotation that a log lacks, and no unknown key", async () => {
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  const fixture = await postgresFixture(server);
-  vi.stubEnv("SVC_STORE", fixture.url);
-  vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
-  const { clock, random, makeRecord } = recordKit();
-  const verify = () => run("ledger", "verify");
-  /** Puts a new key before the one that signs, as `keys rotate` does. */
-  const rotate = () => {
-    const [key] = readKeyFile(fixture.keyPath) ?? [];
-    if (key === undefined) throw new Error("no key");
-    replaceKeyFile(fixture.keyPath, [signingKeyOf(random(new Uint8Array(32))), key]);
-  };
-  try {
-    const first = await fixture.open({ clock, random });
+  describe("a rotation that a replica follows in the middle of its append to", () => {
+    test.each([
+      ["a log that begins", "INSERT INTO log_names", []],
+      ["a log whose tiles it has to read", "JOIN tiles", ["genesis", "decision"]],
+    ])("%s brings the log to no key that its leaves do not name", async (_what, moment, before) => {
+      const first = await open();
+      if (before.length > 0) await first.append(makeRecord(alice));
+      await first.close();
+      const next = random(new Uint8Array(32));
+      let current = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
+      const keys = new SigningKeysOfStore({
+        get current() {
+          return current;
+        },
+        statementOf: () => undefined,
+        follow(newest) {
+          current = newest;
+        },
+      });
+      let rotations = 0;
+      /** Another replica notes its key before the statement, and work for another tenant follows it. */
+      const rotateBefore = async (statement: string) => {
+        if (!statement.includes(moment) || rotations++ > 0) return;
+        const hex = Buffer.from(next).toString("hex");
+        await fixture.query(`INSERT INTO signing_keys (position, public_key) VALUES (1, '\\x${hex}')`);
+        await keys.follow({ query: async (text) => ({ rows: await fixture.query(text), count: 0 }) });
+      };
+      class RotatedPool extends ConnectionPool {
+        override async write(statement: string, values: readonly unknown[]) {
+          await rotateBefore(statement);
+          return super.write(statement, values);
+        }
+        override transaction<Result>(
+          work: (connection: PostgresConnection) => Promise<Result>,
+          lockTimeoutMs?: number,
+        ) {
+          return super.transaction((connection) => {
+            const query: PostgresConnection["query"] = async (statement, values) => {
+              await rotateBefore(statement);
+              return connection.query(statement, values);
+            };
+            const [insert, each] = [connection.insert.bind(connection), connection.each.bind(connection)];
+            return work({ query, insert, each } as PostgresConnection);
+          }, lockTimeoutMs);
+        }
+      }
+      const { target } = fixture;
+      const pool = new RotatedPool({ target, poolSize: 4, timeoutMs: 10_000, timers: systemTimers });
+      try {
+        await keys.follow(pool);
+        const options = { pool, anchor: undefined, originPrefix: "ledger.example/logs", clock, random, keys };
+        const writer = new LogWriter(options);
+        const append = async () => {
+          const [outcome] = await writer.write([{ tenantId: alice, records: [encodeRecord(makeRecord(alice))] }]);
+          return outcome !== undefined && "later" in outcome ? outcome.later : outcome;
+        };
+        expect(await append()).toHaveProperty("results.length", 1);
+        expect(rotations).toBe(1);
+        expect(await fixture.query("SELECT key_position FROM log_heads")).toEqual([{ key_position: 0 }]);
+        expect(await append()).toHaveProperty("results.length", 1);
+        const kinds = (await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind);
+        const begun = before.length > 0 ? before : ["genesis"];
+        expect(kinds).toEqual([...begun, "decision", "key_rotation", "decision"]);
+      } finally {
+        await pool.close();
+      }
+    });
+  });
+
+  test("ledger verify accepts a second rotation that a log lacks, and no unknown key", async () => {
+    for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+    vi.stubEnv("SVC_STORE", fixture.url);
+    vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
+    const verify = () => run("ledger", "verify");
+    const first = await open();
     for (const name of ["alice", "bob"]) await first.append(makeRecord(tenant(name)));
     await first.close();
-    rotate();
-    await (await fixture.open({ clock, random })).close();
-    rotate();
+    fixture.rotateKey(random);
+    await (await open()).close();
+    fixture.rotateKey(random);
     // A starting gateway notes the key, hands over the first log, and waits for the other, which another session holds.
     const head = await holdHead(fixture, "bob");
-    const starting = fixture.open({ clock, random, timeoutMs: 30_000 });
+    const starting = open({ timeoutMs: 30_000 });
     await expect
       .poll(() => fixture.query("SELECT tenant_id, key_position FROM log_heads ORDER BY tenant_id"))
       .toEqual([
@@ -211,10 +194,7 @@ test("ledger verify accepts a second rotation that a log lacks, and no unknown k
     expect(await verify()).toMatchObject({ code: 0, err: "" });
     await fixture.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'bob'");
     expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("is not the next one of the store") });
-  } finally {
-    vi.unstubAllEnvs();
-    await fixture.remove();
-  }
+  });
 });
 
 /** Locks a log's head, in a transaction that lasts as long as the connection. */

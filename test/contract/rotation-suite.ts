@@ -1,14 +1,13 @@
 /** What several ledgers on one store do when one of them brings a new key, for any store. */
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { copyFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
+import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { givenOf, recordKit, seededRandom, tenant } from "./ledger-records.ts";
 import type { StoreFixture } from "./store-fixture.ts";
 
@@ -21,16 +20,16 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
     const { clock, random, makeRecord } = recordKit();
     const opened: Ledger[] = [];
     let fixture: StoreFixture;
-    let folder: string;
+    /** The key file of another machine. */
+    let own: string;
 
     beforeEach(async () => {
       fixture = await makeFixture();
-      folder = mkdtempSync(join(tmpdir(), "rotation-"));
+      own = join(dirname(fixture.keyPath), "own.key");
     });
     afterEach(async () => {
       await Promise.all(opened.splice(0).map((ledger) => ledger.close()));
       await fixture.remove();
-      rmSync(folder, { recursive: true });
     });
 
     const open = async (keyPath = fixture.keyPath) => {
@@ -38,13 +37,7 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
       opened.push(ledger);
       return ledger;
     };
-    /** Puts a new key before the others, as `keys rotate` does. */
-    const rotate = () => {
-      const keys = readKeyFile(fixture.keyPath) ?? [];
-      const next = signingKeyOf(random(new Uint8Array(32)));
-      replaceKeyFile(fixture.keyPath, [{ ...next, statement }, ...keys]);
-      return next.publicKey;
-    };
+    const rotate = () => fixture.rotateKey(random, statement);
     /** Whether the receipt verifies with the key alone. */
     const isSignedBy = (key: Uint8Array, { receipt, log }: Appended) => {
       const verifier = parseVerifierKey(formatVerifierKey(log, key));
@@ -83,7 +76,6 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
     });
 
     test("stops a ledger whose file lacks the new key, until it has it", async () => {
-      const own = join(folder, "own.key");
       const first = await open();
       await first.append(makeRecord(alice));
       copyFileSync(fixture.keyPath, own);
@@ -118,7 +110,6 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
     });
 
     test("counts for a log that begins after it", async () => {
-      const own = join(folder, "own.key");
       const first = await open();
       copyFileSync(fixture.keyPath, own);
       const [following, lacking] = [await open(), await open(own)];

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { searchSuite } from "./search-suite.ts";
 
 const server = postgresOfFile();
@@ -14,8 +14,7 @@ const records = 300;
 
 test("a search reads few rows, although the server has no statistics of a fast-growing log", async () => {
   const fixture = await postgresFixture(server);
-  const machine = { clock: manualClock(), random: seededRandom("statistics") };
-  const makeRecord = recordMaker(machine.clock, machine.random);
+  const { makeRecord, ...machine } = recordKit("statistics");
   for (const table of ["entries", "openings"])
     await fixture.query(`ALTER TABLE ${table} SET (autovacuum_enabled = off)`);
   const filled = await fixture.open(machine);

@@ -17,7 +17,6 @@ import type { StoreFixture } from "./store-fixture.ts";
 const { clock, random, makeRecord } = recordKit("segments");
 const alice = tenant("alice");
 const machine = { clock, random };
-const _noTerm = new Uint8Array(16);
 const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
 /** Of a record, and so of what the index has of a leaf. */
 const termsOfLeaf = 4;
@@ -92,16 +91,12 @@ async function expectFound(log: string, requestIds: readonly { leafIndex: number
   expect(await problems()).toEqual([]);
 }
 
-async function reindex(): Promise<void> {
-  const indexer = await fixture.indexer(machine);
-  await indexer.rebuild(alice, () => {});
-  await indexer.close();
-}
+const reindex = () => fixture.rebuild(alice, machine);
 
 async function erase(...ids: readonly string[]): Promise<void> {
-  const administration = await fixture.administration(machine);
-  const erased = await administration.erase(alice, ids as never, statement);
-  await administration.close();
+  const erased = await fixture.administering(machine, (administration) =>
+    administration.erase(alice, ids as never, statement),
+  );
   expect(erased).not.toHaveProperty("refused");
 }
 
@@ -287,13 +282,11 @@ describe("PostgreSQL alone", () => {
     await query(`
     CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'gone'; END $$;
     CREATE TRIGGER fails BEFORE UPDATE ON search_segments FOR EACH ROW WHEN (OLD.first_leaf = ${withTerms}) EXECUTE FUNCTION fails()`);
-    const administration = await fixture.administration(machine);
-    await expect(administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).rejects.toThrow();
+    const reapply = () =>
+      fixture.administering(machine, (administration) => administration.reapplyErasures(alice, statement));
+    await expect(reapply()).rejects.toThrow();
     await query("DROP TRIGGER fails ON search_segments");
-    expect(
-      (await administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).reapplied,
-    ).toHaveLength(1);
-    await administration.close();
+    expect((await reapply()).reapplied).toHaveLength(1);
     expect(await segments()).toEqual(erased);
     expect(await problems()).toEqual([]);
   });

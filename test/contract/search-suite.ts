@@ -132,14 +132,8 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       const removed = database.transact((transaction) => removeFromSegments(transaction, tenantId, [leafIndex]));
       await removed.finally(() => database.close());
     };
-    const rebuild = async (tenantId: TenantId, pause = async () => {}) => {
-      const indexer = await fixture.indexer({ random: seededRandom("indexer"), pause });
-      try {
-        return await indexer.rebuild(tenantId, () => {});
-      } finally {
-        await indexer.close();
-      }
-    };
+    const rebuild = (tenantId: TenantId, pause = async () => {}) =>
+      fixture.rebuild(tenantId, { random: seededRandom("indexer"), pause });
     /** Every record of a log, in its order; undefined where one was erased. */
     const allRecords = async (tenantId: TenantId) => {
       const rows = await fixture.rows(tenantId);

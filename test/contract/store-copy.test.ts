@@ -1,19 +1,18 @@
 /** Moving an embedded store to PostgreSQL, and back: the same logs continue there, and nowhere else. */
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../src/cli/run.ts";
-import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
+import { replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import type { ServiceStores, StoreDatabase } from "../../src/stores/sql/backend.ts";
 import { abandonCopy, copyStore } from "../../src/stores/sql/copy.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
-import { erasing } from "../unit/cli/surroundings.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
+import { erasing, run } from "../unit/cli/surroundings.ts";
+import { statement } from "./erasure-suite.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -37,25 +36,25 @@ afterEach(async () => {
   await target.remove();
 });
 
-/** Works with stores as a copy opens them, and closes them. */
-async function withEnds<Ends extends StoreDatabase[], Result>(
-  opening: { [Each in keyof Ends]: Promise<Ends[Each]> },
-  work: (...ends: Ends) => Promise<Result>,
-): Promise<Result> {
-  const ends = (await Promise.all(opening)) as Ends;
-  try {
-    return await work(...ends);
-  } finally {
-    for (const end of ends) await end.close();
-  }
+type OnProgress = (text: string) => void;
+async function copy(onProgress: OnProgress = () => {}, to = target) {
+  await using from = await source.database("target");
+  await using end = await to.database("target");
+  return await copyStore({ source: from, target: end, keyPath: source.store.keyPath, ...machine, onProgress });
 }
 
-type OnProgress = (text: string) => void;
-const copy = (onProgress: OnProgress = () => {}, to = target) =>
-  withEnds([source.database("target"), to.database("target")], (from, to) =>
-    copyStore({ source: from, target: to, keyPath: source.store.keyPath, ...machine, onProgress }),
-  );
-const abandon = () => withEnds([source.database("target")], abandonCopy);
+async function abandon() {
+  await using from = await source.database("target");
+  return await abandonCopy(from);
+}
+
+/** A copy that ends at this step. */
+const breakOff = async (step = "copying tiles", begin = copy) => {
+  const broken = begin((text) => {
+    if (text.startsWith(step)) throw new Error("pulled the plug");
+  });
+  await expect(broken).rejects.toThrow("pulled the plug");
+};
 
 /** Opens the copy as a gateway does, with the same key. */
 const openTarget = () => target.openStores({ ...machine, keyPath: source.store.keyPath });
@@ -66,15 +65,8 @@ const idempotencyOf = (record: NewRecord): Idempotency => ({
   answer: { said: "before" },
 });
 
-interface Filled {
-  readonly retried: NewRecord;
-  readonly answered: Appended;
-  readonly erased: NewRecord;
-  readonly held: NewRecord;
-}
-
 /** A store with a history: three tenants, one of them with more than a tile; a rotation, an erasure, a hold. */
-async function fill(): Promise<Filled> {
+async function fill() {
   const { ledger, shared } = await openSqliteStores({ ...source.store, originPrefix, ...machine });
   const records = Array.from({ length: 300 }, () => makeRecord(alice));
   await Promise.all(records.map((record) => ledger.append(record)));
@@ -89,13 +81,11 @@ async function fill(): Promise<Filled> {
   source.query(`INSERT INTO proof_uses VALUES ('alice', 'gone', ${now})`);
   source.query(`INSERT INTO attempts VALUES ('', 'address', 3, ${now + 1}), ('', 'gone', 3, ${now})`);
   const [erased, held] = records as [NewRecord, NewRecord];
-  const administration = await source.administration(machine);
-  await administration.erase(alice, [erased.recordId], { reason: "request 7", operator: "olga" });
-  await administration.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
-  await administration.close();
-  const [old] = readKeyFile(source.store.keyPath) ?? [];
-  if (old === undefined) throw new Error("no key");
-  replaceKeyFile(source.store.keyPath, [signingKeyOf(random(new Uint8Array(32))), old]);
+  await source.administering(machine, async (administration) => {
+    await administration.erase(alice, [erased.recordId], statement);
+    await administration.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
+  });
+  source.rotateKey(random);
   await (await source.open(machine)).close();
   return { retried, answered, erased, held };
 }
@@ -141,7 +131,10 @@ async function expectAllRows(of: SqliteFixture): Promise<void> {
 }
 
 /** What was erased stays so, and a retry of a call from before the move gets the same answer, receipt included. */
-async function expectAsBefore({ ledger, shared }: Pick<ServiceStores, "ledger" | "shared">, filled: Filled) {
+async function expectAsBefore(
+  { ledger, shared }: Pick<ServiceStores, "ledger" | "shared">,
+  filled: Awaited<ReturnType<typeof fill>>,
+) {
   const { retried, answered, erased, held } = filled;
   expect(await ledger.find(alice, erased.recordId)).toBe("erased");
   expect(await ledger.find(alice, held.recordId)).toMatchObject({ record_id: held.recordId });
@@ -177,20 +170,14 @@ describe("a copy", () => {
     } finally {
       await ledger.close();
     }
-    const administration = await target.administration(machine);
-    expect(await administration.erase(alice, [held.recordId], { reason: "request 7", operator: "olga" })).toMatchObject(
-      {
-        refused: [{ recordId: held.recordId, why: "held" }],
-      },
+    const again = await target.administering(machine, (administration) =>
+      administration.erase(alice, [held.recordId], statement),
     );
-    await administration.close();
+    expect(again).toMatchObject({ refused: [{ recordId: held.recordId, why: "held" }] });
     for (const tenantId of [alice, bob, carol]) expect((await target.audit(tenantId)).problem).toBeUndefined();
-    const archive = await target.archive();
     const terms = [{ field: "record_id", value: held.recordId }] as const;
-    expect(await archive.search({ tenantId: alice, terms, limit: 10 })).toMatchObject({
-      found: [{ recordId: held.recordId, leafIndex: 2 }],
-    });
-    await archive.close();
+    const page = await target.reading((archive) => archive.search({ tenantId: alice, terms, limit: 10 }));
+    expect(page).toMatchObject({ found: [{ recordId: held.recordId, leafIndex: 2 }] });
   });
 });
 
@@ -295,14 +282,9 @@ describe("the target", () => {
 });
 
 describe("an interrupted copy", () => {
-  const breakOff = () =>
-    copy((text) => {
-      if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
-    });
-
   test("is not served, and the next copy completes it", async () => {
     await fill();
-    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    await breakOff();
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
     await expect(target.administration(machine)).rejects.toThrow("finish it with `store copy`");
     await expect(source.open(machine)).rejects.toThrow(/is sealed: a copy to another store is under way/);
@@ -313,18 +295,17 @@ describe("an interrupted copy", () => {
 
   test("can be abandoned: the source continues, and can be copied again", async () => {
     await fillLittle();
-    await expect(breakOff()).rejects.toThrow("pulled the plug");
-    const interrupted = withEnds([source.database("target")], (from) =>
-      abandonCopy({
-        ...from,
-        transact: (work) =>
-          from.transact(async (transaction) => {
-            await work(transaction);
-            throw new Error("pulled the plug");
-          }),
-      }),
-    );
-    await expect(interrupted).rejects.toThrow("pulled the plug");
+    await breakOff();
+    const interrupted = async () => {
+      await using from = await source.database("target");
+      const transact: StoreDatabase["transact"] = (work) =>
+        from.transact(async (transaction) => {
+          await work(transaction);
+          throw new Error("pulled the plug");
+        });
+      await abandonCopy({ ...from, transact });
+    };
+    await expect(interrupted()).rejects.toThrow("pulled the plug");
     await expect(source.open(machine)).rejects.toThrow("is sealed: a copy to another store is under way");
     expect(await abandon()).toBe(true);
     expect(await abandon()).toBe(false);
@@ -336,16 +317,16 @@ describe("an interrupted copy", () => {
 
   /** Copies while something happens at a step. */
   async function copyWhile(step: string, work: () => Promise<unknown>) {
-    return withEnds([source.database("target"), target.database("target")], async (from, to) => {
-      const slowed: StoreDatabase = {
-        ...to,
-        async insert(transaction, table, rows) {
-          if (table.name === step) await work();
-          await to.insert(transaction, table, rows);
-        },
-      };
-      return copyStore({ source: from, target: slowed, keyPath: source.store.keyPath, ...machine });
-    });
+    await using from = await source.database("target");
+    await using to = await target.database("target");
+    const slowed: StoreDatabase = {
+      ...to,
+      async insert(transaction, table, rows) {
+        if (table.name === step) await work();
+        await to.insert(transaction, table, rows);
+      },
+    };
+    return await copyStore({ source: from, target: slowed, keyPath: source.store.keyPath, ...machine });
   }
 
   test("cannot finish after it was abandoned", async () => {
@@ -357,20 +338,17 @@ describe("an interrupted copy", () => {
 
   test("ends when another copy to the same database begins", async () => {
     await fillLittle();
-    const onProgress = (text: string) => {
-      if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
-    };
-    const takeOver = async () => expect(copy(onProgress)).rejects.toThrow("pulled the plug");
     // Between two tables: the transaction of a row holds the mark.
-    const result = withEnds([source.database("target"), target.database("target")], async (from, to) => {
-      const query: StoreDatabase["query"] = async (statement, values) => {
-        if (statement.includes("FROM signing_keys")) await takeOver();
-        return from.query(statement, values);
+    const overtaken = async () => {
+      await using from = await source.database("target");
+      await using to = await target.database("target");
+      const query: StoreDatabase["query"] = async (text, values) => {
+        if (text.includes("FROM signing_keys")) await breakOff();
+        return from.query(text, values);
       };
-      const slowed = { ...from, query };
-      return copyStore({ source: slowed, target: to, keyPath: source.store.keyPath, ...machine });
-    });
-    await expect(result).rejects.toThrow("Another copy");
+      await copyStore({ source: { ...from, query }, target: to, keyPath: source.store.keyPath, ...machine });
+    };
+    await expect(overtaken()).rejects.toThrow("Another copy");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
     expect(await copy()).toMatchObject({ wasFinished: false });
     expect(await copiedHeads()).toEqual(heads());
@@ -378,7 +356,7 @@ describe("an interrupted copy", () => {
 
   test("may continue to another database, but not after it was finished", async () => {
     await fillLittle();
-    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    await breakOff();
     const other = await postgresFixture(server);
     expect(await copy(() => {}, other)).toMatchObject({ wasFinished: false });
     await expect(copy()).rejects.toThrow(/is sealed: it was copied to the store/);
@@ -396,10 +374,11 @@ describe("a copy back", () => {
   afterEach(() => back.remove());
 
   const keyPath = () => source.store.keyPath;
-  const copyBack = (onProgress: OnProgress = () => {}) =>
-    withEnds([target.database("source"), back.database("target")], (from, to) =>
-      copyStore({ source: from, target: to, keyPath: keyPath(), ...machine, onProgress }),
-    );
+  const copyBack = async (onProgress: OnProgress = () => {}) => {
+    await using from = await target.database("source");
+    await using to = await back.database("target");
+    return await copyStore({ source: from, target: to, keyPath: keyPath(), ...machine, onProgress });
+  };
   const openBack = () => openSqliteStores({ ...back.store, keyPath: keyPath(), originPrefix, ...machine });
 
   test("has all rows of the database, in logs that continue", async () => {
@@ -435,19 +414,19 @@ describe("a copy back", () => {
   test("that was interrupted is served by no service; it is completed, or abandoned", async () => {
     await fillLittle();
     await copy();
-    const breakOff = () =>
-      copyBack((text) => {
-        if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
-      });
-    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    const breakBackOff = () => breakOff("copying tiles", copyBack);
+    await breakBackOff();
     await expect(openBack()).rejects.toThrow("finish it with `store copy`");
     await expect(openTarget()).rejects.toThrow("a copy to another store is under way");
-    const abandonBack = () => withEnds([target.database("source")], abandonCopy);
+    const abandonBack = async () => {
+      await using from = await target.database("source");
+      return await abandonCopy(from);
+    };
     expect(await abandonBack()).toBe(true);
     const { ledger } = await openTarget();
     await ledger.append(makeRecord(alice));
     await ledger.close();
-    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    await breakBackOff();
     expect(await copyBack()).toMatchObject({ wasFinished: false });
     expect(heads(back)).toEqual(await copiedHeads());
     await expect(abandonBack()).rejects.toThrow(/is sealed: it was copied/);
@@ -457,12 +436,8 @@ describe("a copy back", () => {
   test("goes back while the handover of its logs to a newer key is pending", async () => {
     await fill();
     await copy();
-    const [current, ...retiring] = readKeyFile(keyPath()) ?? [];
-    if (current === undefined) throw new Error("no key");
-    const next = signingKeyOf(random(new Uint8Array(32)));
-    replaceKeyFile(keyPath(), [next, current, ...retiring]);
     // As a gateway leaves the database that ends after it has noted a key, before it hands over a log.
-    const hex = Buffer.from(next.publicKey).toString("hex");
+    const hex = Buffer.from(source.rotateKey(random)).toString("hex");
     await target.query(`INSERT INTO signing_keys SELECT max(position) + 1, '\\x${hex}' FROM signing_keys`);
     expect(await copyBack()).toMatchObject({ wasFinished: false });
     await (await openBack()).ledger.close();
@@ -480,12 +455,8 @@ describe("the command", () => {
     vi.unstubAllEnvs();
   });
 
-  async function run(...options: readonly string[]) {
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["store", "copy", ...options], terminal);
-    return written;
-  }
-  const yes = (...options: readonly string[]) => run(...options, ...erasing);
+  const command = (...options: readonly string[]) => run("store", "copy", ...options);
+  const yes = (...options: readonly string[]) => command(...options, ...erasing);
   const urls = () => ["--from", `sqlite:${source.path}`, "--to", target.url];
 
   test("copies, and reports what", async () => {
@@ -515,28 +486,25 @@ describe("the command", () => {
     const bytes = () => readFileSync(source.path).toString("base64");
     const before = bytes();
     const refused = { code: 1, err: expect.stringContaining("--yes was not given") };
-    expect((await run(...urls(), "--yes")).err).toBe("--reason: is required\n--operator: is required\n");
-    expect(await run(...urls(), ...erasing.slice(0, -1))).toMatchObject(refused);
-    const preview = await run(...urls(), "--dry-run");
+    expect((await command(...urls(), "--yes")).err).toBe("--reason: is required\n--operator: is required\n");
+    expect(await command(...urls(), ...erasing.slice(0, -1))).toMatchObject(refused);
+    const preview = await command(...urls(), "--dry-run");
     expect(preview).toMatchObject({ code: 0, err: "" });
     expect(preview.out).toContain(`ok ${alices?.origin} (tenant alice): 2 leaves, root `);
     expect(preview.out).toContain("would be copied to the store");
-    expect(JSON.parse((await run(...urls(), "--dry-run", "--json")).out)).toMatchObject({
+    expect(JSON.parse((await command(...urls(), "--dry-run", "--json")).out)).toMatchObject({
       dry_run: true,
       was_finished: false,
     });
     expect(bytes()).toBe(before);
     expect(await target.query("SELECT count(*)::int AS count FROM entries")).toEqual([{ count: 0 }]);
-    const sealing = copy((text) => {
-      if (text.startsWith("copying entries")) throw new Error("pulled the plug");
-    });
-    await expect(sealing).rejects.toThrow("pulled the plug");
+    await breakOff("copying entries");
     const abandon = ["--from", `sqlite:${source.path}`, "--abandon"];
-    expect((await run(...abandon, "--yes")).err).toBe("--reason: is required\n--operator: is required\n");
-    expect(await run(...abandon, ...erasing.slice(0, -1))).toMatchObject(refused);
-    expect((await run(...abandon, "--dry-run")).out).toBe(`the seal would be taken off ${source.path}\n`);
+    expect((await command(...abandon, "--yes")).err).toBe("--reason: is required\n--operator: is required\n");
+    expect(await command(...abandon, ...erasing.slice(0, -1))).toMatchObject(refused);
+    expect((await command(...abandon, "--dry-run")).out).toBe(`the seal would be taken off ${source.path}\n`);
     expect((await yes(...abandon)).out).toBe(`the seal is off ${source.path}\n`);
-    expect((await run(...abandon, "--dry-run")).out).toBe(`${source.path} is not sealed\n`);
+    expect((await command(...abandon, "--dry-run")).out).toBe(`${source.path} is not sealed\n`);
   });
 
   test("fails if nothing was copied", async () => {

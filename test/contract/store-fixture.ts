@@ -1,18 +1,23 @@
 /** A store in a place of its own, for every suite: its ports as each kind opens them, and looks behind them. */
 import { setImmediate } from "node:timers/promises";
-import type { RandomFill } from "../../src/base/ids.ts";
+import type { RandomFill, TenantId } from "../../src/base/ids.ts";
 import type { LedgerEvents, ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
-import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/files/key-file.ts";
+import {
+  formatVerifierKey,
+  type NoteVerifier,
+  parseVerifierKey,
+  signingKeyOf,
+} from "../../src/ledger/tlog/note-keys.ts";
+import { type FileKey, readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import type { OperatorArchive } from "../../src/stores/sql/archive.ts";
 import type { Purpose, ServiceMachine, ServiceStores, StoreDatabase } from "../../src/stores/sql/backend.ts";
 import type { Database, Transaction } from "../../src/stores/sql/queries.ts";
 import type { AdministrationMachine, RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
+import { rebuildIndexes } from "../../src/stores/sql/search-indexer.ts";
 import { settleOn } from "./settled-search.ts";
-import { type Indexer, indexerOver } from "./upkeep.ts";
 
 type Row = Record<string, unknown>;
 
@@ -45,9 +50,9 @@ export interface StoredRow {
   readonly leaf: string;
 }
 
-export interface IndexerOptions {
+export interface RebuildOptions {
   readonly random: RandomFill;
-  /** Called before each query of the indexer's transactions, which goes on when it resolves. */
+  /** Called before each query of its transactions, which goes on when it resolves. */
   readonly before?: (statement: string) => Promise<void>;
   /** Called between transactions. */
   readonly pause?: () => Promise<void>;
@@ -70,14 +75,7 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
     bytes[place] = (bytes[place] ?? 0) ^ 1;
     await query(`UPDATE ${table} SET ${column} = ${driver.blob(bytes.toString("hex"))} ${where}`);
   };
-  const reading = async <Result>(look: (archive: OperatorArchive) => Promise<Result>): Promise<Result> => {
-    const archive = await driver.archive();
-    try {
-      return await look(archive);
-    } finally {
-      await archive.close();
-    }
-  };
+  const reading = <Result>(look: (archive: OperatorArchive) => Promise<Result>) => closing(driver.archive(), look);
   return {
     reading,
     open: async (options: Parameters<Driver["openStores"]>[0]): Promise<ServiceLedger> =>
@@ -108,9 +106,21 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
     /** Changes the hash of a log's first leaf in its tile. */
     damageTile: (tenantId: string) =>
       flip("tiles", "hashes", 0, `WHERE tenant_id = '${tenantId}' AND level = 0 AND tile_index = 0`),
-    /** Opens the indexer, which rebuilds the indexes. */
-    async indexer({ random, before, pause = () => setImmediate() }: IndexerOptions): Promise<Indexer> {
-      return indexerOver(waiting(await driver.database(), before), { random, pause });
+    /** Changes records as a command does. */
+    administering: <Result>(
+      machine: Parameters<Driver["administration"]>[0],
+      work: (administration: RecordsAdministration) => Promise<Result>,
+    ) => closing(driver.administration(machine), work),
+    /** Rebuilds the indexes of a tenant's log. */
+    rebuild: (tenantId: TenantId, { random, before, pause = () => setImmediate() }: RebuildOptions) =>
+      closing(driver.database(), (database) =>
+        rebuildIndexes(waiting(database, before), tenantId, { random, pause, onProgress: () => {} }),
+      ),
+    /** Puts a new key before those of the key file, as `keys rotate` does. Returns its public part. */
+    rotateKey(random: RandomFill, statement?: FileKey["statement"]): Uint8Array {
+      const next = signingKeyOf(random(new Uint8Array(32)));
+      replaceKeyFile(driver.keyPath, [{ ...next, statement }, ...(readKeyFile(driver.keyPath) ?? [])]);
+      return next.publicKey;
     },
     /** Lets the search indexes have all leaves, if some wait for more. */
     settle: async () => settleOn(await driver.database()),
@@ -149,8 +159,17 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
   };
 }
 
+/** Works with what is opened for that alone. */
+async function closing<Opened extends { close(): Promise<void> }, Result>(
+  opening: Promise<Opened>,
+  work: (opened: Opened) => Promise<Result>,
+): Promise<Result> {
+  const opened = await opening;
+  return work(opened).finally(() => opened.close());
+}
+
 /** A database whose transactions wait before each of their queries. */
-function waiting(database: StoreDatabase, before: IndexerOptions["before"] = async () => {}): Database {
+function waiting(database: StoreDatabase, before: RebuildOptions["before"] = async () => {}): Database {
   return {
     ...database,
     transact: (work, tenantId) =>

@@ -5,10 +5,11 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { rebuildIndexes } from "../../src/stores/sql/search-indexer.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
-import { indexerOver, openPostgresAdministration } from "../contract/upkeep.ts";
+import { openPostgresAdministration } from "../contract/upkeep.ts";
 import { startCitus, urlOf } from "../harness/citus.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 
@@ -151,10 +152,7 @@ test("statements of a tenant run on one shard, whatever the server's plan", asyn
   await ledger.append(makeRecord(alice));
   const target = { target: fixture.target };
   const administration = await openPostgresAdministration({ ...target, anchorPath: undefined, clock, random });
-  const indexer = indexerOver(await openPostgresDatabase({ ...target, anchorPath: undefined }), {
-    random,
-    pause: async () => {},
-  });
+  const database = await openPostgresDatabase({ ...target, anchorPath: undefined });
   const [{ name } = {}] = (await fixture.query("SELECT name FROM log_names")) as { name: string }[];
   if (name === undefined) throw new Error("no name");
   const before = await counted();
@@ -172,10 +170,10 @@ test("statements of a tenant run on one shard, whatever the server's plan", asyn
     await administration.placeHold({ tenantId: alice, recordId: undefined, reason: "case" });
     await administration.releaseHold(alice, undefined, { reason: "request 6", operator: "olga" });
     await administration.erase(alice, [record.recordId], { reason: "request 7", operator: "olga" });
-    await indexer.rebuild(alice, () => {});
+    await rebuildIndexes(database, alice, { random, pause: async () => {}, onProgress: () => {} });
   }
   await administration.close();
-  await indexer.close();
+  await database.close();
   const after = await counted();
   expect(after.one - before.one).toBeGreaterThan(8 * 20);
   expect(after.several - before.several).toBe(0);

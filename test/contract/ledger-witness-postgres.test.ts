@@ -25,6 +25,14 @@ const retryMs = 1_000;
 const server = await startPostgres();
 afterAll(() => server.stop());
 
+/** Starts three, with what a setting says of them. */
+async function startWitnesses({ keyPath }: { readonly keyPath: string }) {
+  const logKeys = () => (readKeyFile(keyPath) ?? []).map(({ publicKey }) => publicKey);
+  const named = (seed: number) => startWitness({ logKeys, seed, name: `witness.example/w${seed}` });
+  const witnesses = [await named(1), await named(2), await named(3)] as const;
+  return { witnesses, setting: Object.fromEntries(witnesses.map(({ key, url }) => [key, url])) };
+}
+
 test("after a failover to a standby that lacks it, no record is acknowledged by a cosignature of another history", {
   timeout: 60_000,
 }, async () => {
@@ -32,11 +40,9 @@ test("after a failover to a standby that lacks it, no record is acknowledged by 
   const fixture = await postgresFixture(primary);
   const [link, address] = [await startTcpProxy(primary.port), await startTcpProxy(primary.port)];
   const standby = await startStandby(primary, { name: "standby", primaryPort: link.port });
-  const logKeys = () => (readKeyFile(fixture.keyPath) ?? []).map(({ publicKey }) => publicKey);
-  const named = (seed: number) => startWitness({ logKeys, seed, name: `witness.example/w${seed}` });
-  const witnesses = [await named(1), await named(2), await named(3)];
+  const { witnesses, setting } = await startWitnesses(fixture);
   const settings = {
-    witnesses: parse(witnessSchema, Object.fromEntries(witnesses.map(({ key, url }) => [key, url]))),
+    witnesses: parse(witnessSchema, setting),
     witnessQuorum: 2,
     store: { kind: "postgres" },
     anchor: undefined,
@@ -104,13 +110,11 @@ test("after a failover to a standby that lacks it, no record is acknowledged by 
 test("without an anchor file a command signs only what more than half of the witnesses know as the newest state", async () => {
   for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   const fixture = await postgresFixture(server);
-  const logKeys = () => (readKeyFile(fixture.keyPath) ?? []).map(({ publicKey }) => publicKey);
-  const named = (seed: number) => startWitness({ logKeys, seed, name: `witness.example/w${seed}` });
-  const [first, second, third] = [await named(1), await named(2), await named(3)];
+  const { witnesses, setting } = await startWitnesses(fixture);
+  const [first, second, third] = witnesses;
   vi.stubEnv("SVC_STORE", fixture.url);
   vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
-  const setting = [first, second, third].map(({ key, url }) => [key, url]);
-  vi.stubEnv("SVC_WITNESSES", JSON.stringify(Object.fromEntries(setting)));
+  vi.stubEnv("SVC_WITNESSES", JSON.stringify(setting));
   try {
     const ledger = await fixture.open({ clock, random });
     const { log, recordId } = await ledger.append(makeRecord(alice));

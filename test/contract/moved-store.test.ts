@@ -90,8 +90,9 @@ const cases: readonly (readonly [what: string, happens: () => void])[] = [
   ["the anchor is replaced", () => replace(fixture.store.anchorPath)],
 ];
 
-describe.each(cases)("if %s", (_what, happens) => {
-  test("no answer says recorded, the ledger is not ready, and one log line says why", async () => {
+test.each(cases)(
+  "if %s, no answer says recorded, the ledger is not ready, and one log line says why",
+  async (_what, happens) => {
     happens();
     await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
     await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
@@ -99,8 +100,8 @@ describe.each(cases)("if %s", (_what, happens) => {
     await expect(ledger.keepPolicyRevision("sha256:1", "text")).rejects.toMatchObject(refusal);
     const told = lines.filter(({ cause }) => /deleted or moved away|replaced by another file/.test(cause ?? ""));
     expect(told).toHaveLength(1);
-  });
-});
+  },
+);
 
 test.each([
   ["the file", ""],

@@ -31,12 +31,10 @@ export function packTerms(firstLeaf: number, leaves: readonly LeafTerms[]): Uint
     const position = leafIndex - firstLeaf;
     if (position < 0 || position >= segmentLeaves) throw new RangeError(`Leaf ${leafIndex} is not of this segment.`);
     for (let at = 0; at < terms.length; at += storedTermBytes) {
-      const isAt = (place: number) =>
-        terms.compare(packed, place, place + storedTermBytes, at, at + storedTermBytes) === 0;
       let name = terms.readInt32BE(at);
       let place = places.get(name);
       // Taken by another term with the same prefix.
-      for (; place !== undefined && !isAt(place); place = places.get(name)) name += 1;
+      for (; place !== undefined && !isSame(terms, at, packed, place); place = places.get(name)) name += 1;
       if (place === undefined) {
         place = places.size * entryBytes;
         places.set(name, place);
@@ -47,6 +45,13 @@ export function packTerms(firstLeaf: number, leaves: readonly LeafTerms[]): Uint
     }
   }
   return packed.subarray(0, places.size * entryBytes);
+}
+
+/** Word by word, because `Buffer.compare` takes longer to be called than sixteen bytes take. */
+function isSame(terms: Buffer, at: number, packed: Buffer, place: number): boolean {
+  for (let word = 0; word < storedTermBytes; word += 4)
+    if (terms.readInt32BE(at + word) !== packed.readInt32BE(place + word)) return false;
+  return true;
 }
 
 /** Terms to find, by the number in their first four bytes: almost no other term of a segment begins alike. */

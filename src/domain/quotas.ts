@@ -36,8 +36,8 @@ interface QuotaRequest {
   /** Whether the call needs no store: it is admitted uncounted while the store is unavailable. */
   readonly isStoreless: boolean;
   /**
-   * Whether it comes beside what the call itself took, and is refused if both are above a period's limit; otherwise a
-   * call above the limit uses the whole limit.
+   * Whether it comes beside the request and the record that the call itself took, and is refused if both are above a
+   * period's limit; otherwise a call above the limit uses the whole limit.
    */
   readonly isWhole?: boolean;
   readonly signal: AbortSignal;
@@ -80,7 +80,10 @@ export class Quotas {
     if (parts.length === 0) return undefined;
     const nowMs = this.#options.clock.now();
     for (const { account } of parts) account.refresh(nowMs);
-    const excessive = parts.find(({ account, amount }) => request.isWhole === true && amount >= account.largest);
+    const excessive = parts.find(({ account, amount }) => {
+      const taken = account.name === "artifact_bytes" ? 0 : 1;
+      return request.isWhole === true && taken + amount > account.largest;
+    });
     if (excessive !== undefined) {
       const { name } = excessive.account;
       this.#options.onEvent(name, "refused");

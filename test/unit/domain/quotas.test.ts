@@ -49,6 +49,12 @@ function world(table: QuotaTable["defaults"]) {
       quotas,
       take,
       isLetIn: async (amounts: Partial<QuotaAmounts> = {}) => (await take(amounts))?.refusal === undefined,
+      /** Takes further amounts for items of a call. */
+      async takeBeside(amounts: Partial<QuotaAmounts>) {
+        const all = { requests: 0, records: 0, artifact_bytes: 0, ...amounts };
+        const { signal } = new AbortController();
+        return quotas.take({ tenantId, amounts: all, isStoreless: false, isWhole: true, signal });
+      },
     };
   };
   const pass = async (ms: number) => {
@@ -160,21 +166,12 @@ describe("quotas", () => {
 
   test("tell a call that no period has enough for to ask for less at once", async () => {
     const { gateway } = world(requestsOf(10));
-    const { quotas, take } = gateway();
+    const { take, takeBeside } = gateway();
     await take();
-    const beside = (requests: number) => {
-      const amounts = { requests, records: 0, artifact_bytes: 0 };
-      return quotas.take({
-        tenantId,
-        amounts,
-        isStoreless: false,
-        isWhole: true,
-        signal: new AbortController().signal,
-      });
-    };
-    expect((await beside(10))?.refusal?.message).toContain("for a whole period: send less at once");
-    expect((await beside(9))?.refusal).toBeUndefined();
-    expect((await beside(9))?.refusal?.message).toBe("the tenant's quota of requests is used up");
+    const beside = async (requests: number) => (await takeBeside({ requests }))?.refusal?.message;
+    expect(await beside(10)).toContain("for a whole period: send less at once");
+    expect(await beside(9)).toBeUndefined();
+    expect(await beside(9)).toBe("the tenant's quota of requests is used up");
   });
 
   describe("of bytes", () => {
@@ -188,6 +185,14 @@ describe("quotas", () => {
       await pass(minuteMs);
       expect(await isLetIn({ artifact_bytes: 1 })).toBe(true);
       expect(await isLetIn({ artifact_bytes: 5_000 * kib })).toBe(false);
+    });
+
+    test("give the artifacts of a batch all of a period, and no more", async () => {
+      const { gateway } = world(bytes);
+      const { takeBeside } = gateway();
+      const beside = async (artifact_bytes: number) => (await takeBeside({ artifact_bytes }))?.refusal?.message;
+      expect(await beside(101 * kib)).toContain("for a whole period: send less at once");
+      expect(await beside(100 * kib)).toBeUndefined();
     });
 
     test("count unannounced bytes once known, and announced ones that did not arrive as none", async () => {

@@ -118,7 +118,8 @@ export class StoredTerms {
     if (indexedFields.get(field)?.isRepeated !== true) return storedTerm(prepared, term);
     const known = prepared.cached.get(field)?.get(value);
     if (known !== undefined) return known;
-    const stored = storedTerm(prepared, term);
+    // A copy, because the other is of Node's pool: it would keep a block of that.
+    const stored = new Uint8Array(storedTerm(prepared, term));
     // Clears everything, rarely: an LRU order costs more on every lookup than computing terms again.
     if (this.#cached === maxCached) this.#dropCached();
     this.#cached += 1;

@@ -25,7 +25,10 @@ export class SearchTerms {
 
   of({ key }: Pick<SearchIndex, "key">, records: readonly IndexedRecord[]): readonly LeafTerms[] {
     const stored = this.#terms.under(key);
-    return records.map(({ leafIndex, terms }) => ({ leafIndex, terms: Buffer.concat(indexedOf(terms).map(stored)) }));
+    return records.map(({ leafIndex, terms }) => {
+      const bytes = Buffer.concat(indexedOf(terms).map(stored));
+      return { leafIndex, terms: bytes.toString("latin1") };
+    });
   }
 }
 
@@ -112,7 +115,8 @@ export function additionOf(
   return {
     segments: segmentsOf(index, { first, end: filledTo }, leaves),
     filledTo: filledTo === first ? undefined : filledTo,
-    waiting: isAllKnown ? { key, first: filledTo, leaves: left } : undefined,
+    // A row's key may be of the pool.
+    waiting: isAllKnown ? { key: new Uint8Array(key), first: filledTo, leaves: left } : undefined,
   };
 }
 

@@ -9,10 +9,13 @@ export interface TermRow {
   readonly term: Uint8Array;
 }
 
-/** The stored terms that a leaf is found by, one behind the other. */
+/**
+ * The stored terms that a leaf is found by, one behind the other: in Latin-1, because a text has its own memory, and a
+ * small buffer keeps a block of Node's pool.
+ */
 export interface LeafTerms {
   readonly leafIndex: number;
-  readonly terms: Buffer;
+  readonly terms: string;
 }
 
 /** Leaves per segment: a term has one bit for each. */
@@ -27,7 +30,8 @@ export function packTerms(firstLeaf: number, leaves: readonly LeafTerms[]): Uint
   const packed = Buffer.alloc((termsBytes / storedTermBytes) * entryBytes);
   // Keyed by the number in their first four bytes: numbers are found faster than strings.
   const places = new Map<number, number>();
-  for (const { leafIndex, terms } of leaves) {
+  for (const { leafIndex, terms: text } of leaves) {
+    const terms = Buffer.from(text, "latin1");
     const position = leafIndex - firstLeaf;
     if (position < 0 || position >= segmentLeaves) throw new RangeError(`Leaf ${leafIndex} is not of this segment.`);
     for (let at = 0; at < terms.length; at += storedTermBytes) {

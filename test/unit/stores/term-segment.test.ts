@@ -2,8 +2,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
+import { StoredTerms } from "../../../src/ledger/search/search-index.ts";
 import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
 import { LogTools } from "../../../src/stores/sql/log-tools.ts";
+import { additionOf, SearchTerms } from "../../../src/stores/sql/search-backlog.ts";
 import {
   entryBytes,
   leavesOfTerms,
@@ -23,7 +25,7 @@ const leavesFrom = (firstLeaf: number) =>
   fc.array(
     fc.record({
       leafIndex: fc.integer({ min: firstLeaf, max: firstLeaf + segmentLeaves - 1 }),
-      terms: fc.array(anyTerm, { maxLength: 4 }).map((terms) => Buffer.concat(terms)),
+      terms: fc.array(anyTerm, { maxLength: 4 }).map((terms) => Buffer.concat(terms).toString("latin1")),
     }),
     { minLength: 1, maxLength: 40 },
   );
@@ -34,7 +36,10 @@ const segment = first.chain((firstLeaf) =>
 type Rows = ReturnType<typeof unpackTerms>;
 const rowsOf = (leaves: Parameters<typeof packTerms>[1]): Rows =>
   leaves.flatMap(({ leafIndex, terms }) =>
-    Array.from({ length: terms.length / 16 }, (_, at) => ({ leafIndex, term: terms.subarray(at * 16, at * 16 + 16) })),
+    Array.from({ length: terms.length / 16 }, (_, at) => ({
+      leafIndex,
+      term: Buffer.from(terms.slice(at * 16, at * 16 + 16), "latin1"),
+    })),
   );
 const hex = ({ term }: Rows[number]) => Buffer.from(term).toString("hex");
 const named = (rows: Rows) => [...new Set(rows.map((row) => `${row.leafIndex} ${hex(row)}`))].sort();
@@ -64,7 +69,18 @@ test("a term finds its leaves, each once and in order", () => {
 });
 
 test.each([-1, segmentLeaves])("a leaf %i after the first belongs to no segment", (position) => {
-  expect(() => packTerms(100, [{ leafIndex: 100 + position, terms: Buffer.alloc(16) }])).toThrow(RangeError);
+  expect(() => packTerms(100, [{ leafIndex: 100 + position, terms: "0".repeat(16) }])).toThrow(RangeError);
+});
+
+test("terms that are cached, or wait, keep no memory but their own", () => {
+  const key = Buffer.from("a1".repeat(32), "hex");
+  const principal = { field: "principal", value: "payroll" } as const;
+  const records = [{ leafIndex: 0, terms: [principal] }];
+  const added = { index: { key, filledTo: 0 }, before: 0, size: 1, records, waiting: undefined, read: undefined };
+  const { waiting } = additionOf(new SearchTerms(), added);
+  const kept = [new StoredTerms().of(key, principal), waiting?.key];
+  expect(kept.map((bytes) => bytes?.buffer.byteLength)).toEqual([16, 32]);
+  expect(waiting?.leaves).toEqual([{ leafIndex: 0, terms: expect.stringMatching(/^.{16}$/s) }]);
 });
 
 test("a process remembers few logs of many waiting terms, and many of few", () => {
@@ -73,7 +89,7 @@ test("a process remembers few logs of many waiting terms, and many of few", () =
   const known = (logs: number, bytes: number) => {
     const tools = new LogTools({ anchor: undefined, originPrefix: "", clock: systemClock, random: (into) => into });
     const heads = Array.from({ length: logs }, (_, log) => ({ tenantId: `tenant-${log}`, size: 0, root }) as never);
-    const waiting = { key: root, first: 0, leaves: [{ leafIndex: 0, terms: Buffer.alloc(bytes) }] };
+    const waiting = { key: root, first: 0, leaves: [{ leafIndex: 0, terms: "0".repeat(bytes) }] };
     for (const log of heads) tools.remember({ log, edge: new RightEdge(), waiting });
     return heads.filter((head) => tools.recall(head).waiting !== undefined).length;
   };

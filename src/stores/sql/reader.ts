@@ -58,7 +58,7 @@ export function storeReader(database: ReadDatabase, noted?: string) {
       return orDamaged(`the audit path of ${what}`, () => committedRecord(logged, own, tree));
     },
 
-    /** In one snapshot: a rebuild that ends meanwhile would remove the index that the search reads. */
+    /** In one snapshot: a leaf that enters the index between two reads would be found by neither. */
     search(query: SearchQuery): Promise<SearchPage> {
       return database.snapshot((queries) => searchRecords(queries, query), query.tenantId);
     },

@@ -5,6 +5,7 @@ import type { TenantId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
+import { type ConnectionOptions, openConnection as openReal } from "../../src/stores/files/connection.ts";
 import { openSqliteArchive } from "../../src/stores/sqlite/backend.ts";
 import { migrations } from "../../src/stores/sqlite/schema.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
@@ -132,14 +133,15 @@ describe("older files", () => {
     fixture.queryAnchor(`UPDATE anchored_logs SET size = ${head?.size}, root = unhex('${head?.root}')`);
   }
 
-  /** Puts the whole store back to what it was before a record was erased, and the anchor with it, but for its notes. */
-  async function putOlderBack(erased: Appended): Promise<void> {
+  /** Puts the whole store back to what it was before records were erased, and the anchor with it, but for its notes. */
+  async function putOlderBack(...erased: readonly Appended[]): Promise<void> {
     await ledger.close();
     copyFileSync(fixture.path, `${fixture.path}.older`);
-    await erase(alice, [erased.recordId]);
+    const recordIds = erased.map(({ recordId }) => recordId);
+    await erase(alice, recordIds);
     for (const suffix of ["", "-wal", "-shm"]) rmSync(fixture.path + suffix, { force: true });
     copyFileSync(`${fixture.path}.older`, fixture.path);
-    expect(onDisk([openingOf(erased)])).toHaveLength(1);
+    expect(onDisk(erased.map(openingOf))).toHaveLength(erased.length);
   }
 
   const reapply = () =>
@@ -187,6 +189,31 @@ describe("older files", () => {
     });
     expect(onDisk([openingOf(one)])).toHaveLength(1);
     expect(await fixture.audit(alice)).toEqual({ leaves: 2, erased: 0, problem: undefined });
+  });
+
+  test("of the whole store lose what is not held, if a hold comes while they are erased again", async () => {
+    const [held, other] = [await append(), await append()];
+    await putOlderBack(held, other);
+    acceptOlder();
+    const openConnection = (options: ConnectionOptions) => {
+      const connection = openReal(options);
+      const exec = connection.exec.bind(connection);
+      // What must be erased was read before the transaction.
+      const hold = "INSERT OR IGNORE INTO legal_holds VALUES ('alice', ?, 'case 12', 1)";
+      connection.exec = (text) => {
+        if (text.startsWith("BEGIN") && options.path === fixture.path) fixture.query(hold, held.recordId);
+        exec(text);
+      };
+      return connection;
+    };
+    const result = await fixture.administering({ clock, random, openConnection }, (administration) =>
+      administration.reapplyErasures(undefined, statement),
+    );
+    expect(result).toMatchObject({
+      reapplied: [{ recordId: other.recordId }],
+      left: [{ recordId: held.recordId, refusal: { why: "held" } }],
+    });
+    expect(onDisk([held, other].map(openingOf))).toEqual([openingOf(held)]);
   });
 
   test("whose anchor notes records that must never be erased lose nothing", async () => {

@@ -82,17 +82,21 @@ export class RecordsAdministration {
   async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
     return translated(this.#store, async () => {
-      const result = await this.#withHeadLock(tenantId, async (transaction, append): Promise<ErasureResult> => {
-        const found = await findErasable(transaction, tenantId, recordIds);
-        const refused = refusalsOf(recordIds, found);
-        if (refused.length > 0) return { refused };
-        const erased = await eraseRecords(transaction, tenantId, found, this.#stated(statement), append);
-        return { erased, overwritten: undefined };
-      });
-      if ("refused" in result) return result;
-      this.#notes?.noteErasures(recordIds.map((recordId) => ({ tenantId, recordId })));
-      return { ...result, overwritten: await this.#overwrite() };
+      const { erased, refused } = await this.#erase(tenantId, recordIds, statement, "all");
+      return refused.length > 0 ? { refused } : { erased, overwritten: await this.#overwrite() };
     });
+  }
+
+  /** Erases all of the records or none; of `some`, those that may be. Does not overwrite their bytes. */
+  async #erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement, which: "all" | "some") {
+    const result = await this.#withHeadLock(tenantId, async (transaction, append) => {
+      const found = await findErasable(transaction, tenantId, recordIds);
+      const refused = which === "all" ? refusalsOf(recordIds, found) : [];
+      const wanted = refused.length > 0 ? [] : found.filter(({ refusal }) => refusal === undefined);
+      return { erased: await eraseRecords(transaction, tenantId, wanted, this.#stated(statement), append), refused };
+    });
+    this.#notes?.noteErasures(result.erased.map(({ recordId }) => ({ tenantId, recordId })));
+    return result;
   }
 
   /**
@@ -115,8 +119,9 @@ export class RecordsAdministration {
           if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
         const noted = own.flatMap(({ recordId, erasureLeafIndex }) => (erasureLeafIndex === undefined ? recordId : []));
         for (let at = 0; at < noted.length; at += maxErasedAtOnce) {
-          const result = await this.erase(of, noted.slice(at, at + maxErasedAtOnce), statement);
-          for (const { recordId, leafIndex, erasureLeafIndex } of "erased" in result ? result.erased : [])
+          // Holds may have been placed meanwhile.
+          const { erased } = await this.#erase(of, noted.slice(at, at + maxErasedAtOnce), statement, "some");
+          for (const { recordId, leafIndex, erasureLeafIndex } of erased)
             reapplied.push({ tenantId: of, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
         }
       }

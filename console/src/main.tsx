@@ -39,9 +39,7 @@ function Console() {
   const leave = (why?: string) => {
     setLogs(undefined);
     setNotice(why);
-    signOut().catch(() =>
-      setNotice("The session did not end: the listener was not reached. Reload the page, and sign out again."),
-    );
+    signOut().catch(() => setNotice("The session did not end. Reload the page, and sign out again."));
   };
   const session: Session | undefined = logs && { logs, signOut: () => leave("You are signed out.") };
   const enter = async (token: string) => {

@@ -130,6 +130,14 @@ const oneKey: Row = {
   word: "verified",
 };
 
+const keyedBefore: Row = {
+  name: "keyed-before",
+  says: "Items with a key of the program's own may have been recorded an hour before the call.",
+  alike: { idempotencyKey: "order-1" },
+  receipts: { record: { recorded_at: new Date(Date.now() - 3_600_000).toISOString() } },
+  word: "verified",
+};
+
 const requested: readonly Row[] = [
   another("application", { request: { workload: { application: "another" } } }),
   another("resource-kind", { request: { resource: { kind: "another" } } }),
@@ -176,6 +184,7 @@ export const bulkReceipts: readonly Case[] = [
   ]),
   ...[...wholeDecisions, toCome].map((row) => ofCall("bulk/protection-plans", "whole", row)),
   ...bulkRoutes.map((route) => ofCall(route, "whole", withoutCaller)),
+  ...(["bulk/evidence", "bulk/artifact-registrations"] as const).map((route) => ofCall(route, "whole", keyedBefore)),
   ...[...called, ...requested, event, rejected, digest].map((row) => ofCall("bulk/evidence", "whole", row)),
   ...[...called, ...requested, rejected, digest].map((row) => ofCall("bulk/artifact-registrations", "whole", row)),
   // Acknowledgements do not say who the caller is.

@@ -128,8 +128,10 @@ export async function verifyItems<Answer extends BulkAnswer>(
     items.map(async (item: RecordedItem, i) => {
       const isAnswered = item.outcome === answered;
       if (!isAnswered && isWithResult(item)) throw new ReceiptError("an item has a result that it says it has not");
+      // An item with a key may have been recorded before.
+      const sentAtMs = idempotencyKeys?.[i] ? undefined : knowledge.sentAtMs;
       // An answer without a caller has none that could be the record's.
-      const known = { ...knowledge, answerCaller: caller ?? create(CallerSchema) };
+      const known = { ...knowledge, sentAtMs, answerCaller: caller ?? create(CallerSchema) };
       return isAnswered ? verifyItem(item, asked[i] as AskedOf<RecordedItem>, logKeys, known) : undefined;
     }),
   );

@@ -1,6 +1,8 @@
 import { prepareRuntime } from "./runtime/runtime.ts";
 
 prepareRuntime();
+// A supervisor may reload a service that is still starting: without a listener, SIGHUP would end it.
+process.on("SIGHUP", () => {});
 // Imported afterwards, so that the compile cache has it; without the commands that a service has no use for.
 const { programOf, runProgram, serveCommand } = await import("./cli/run.ts");
 const { processTerminal } = await import("./cli/frame/terminal.ts");

@@ -110,6 +110,19 @@ describe("starting", () => {
     expect(said).not.toMatch(/ {4}at |hunter2/);
   });
 
+  test("a reload by SIGHUP does not end a service that has not started yet", async () => {
+    const database = net.createServer((socket) => {
+      service.child.kill("SIGHUP");
+      socket.destroy();
+    });
+    await once(database.listen(0, "127.0.0.1"), "listening");
+    const { port } = database.address() as net.AddressInfo;
+    const service = spawn({ ...settings, SVC_STORE: `postgres://u@127.0.0.1:${port}/d` });
+    expect(await service.ended).toEqual({ code: 1, signal: null });
+    expect(service.errors()).toMatch(/^SVC_STORE: /m);
+    database.close();
+  });
+
   test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])("is refused if the address of %s is in use", async (name) => {
     const holder = net.createServer().listen(0, "127.0.0.1");
     await once(holder, "listening");

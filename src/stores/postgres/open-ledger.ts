@@ -1,6 +1,5 @@
 /** Opens the ledger of a deployment on PostgreSQL. */
 import { resolve } from "node:path";
-import type { Clock } from "../../base/clock.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
 import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
@@ -12,7 +11,7 @@ import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
-import { type Admission, admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
+import { type Admission, admitKeys, checkAnchor, checkOrigins, checkTimes } from "../sql/prepare.ts";
 import { readCopyState, requireServable } from "../sql/store-checks.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
@@ -51,8 +50,8 @@ const reservedConnections = 3;
 
 /**
  * Opens the stores. Rejects with `IncompatibleStoreError` if the schema is not this program's, the database is not
- * durable, a log contradicts the anchor or the key is not the store's own; with an error of the driver or the file
- * system if it cannot be opened.
+ * durable, a log contradicts the anchor, or the key or the origin is not the store's own; with an error of the driver or
+ * the file system if it cannot be opened.
  */
 export async function openPostgresStores(options: PostgresLedgerOptions): Promise<ServiceStores> {
   const { target, passwordFile, originPrefix, clock, random, logger } = options;
@@ -64,7 +63,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
     anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, anchorBusyTimeoutMs);
     const keyPath = resolve(options.keyPath);
-    const admitted = await prepareStore(pool, clock, anchorPath, { anchor, keyPath, random });
+    const admitted = await prepareStore(pool, options, anchorPath, { anchor, keyPath, random });
     const signer = new KeyRing(admitted, { keyPath, logger });
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
@@ -107,7 +106,7 @@ const keysLock = "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton =
  */
 async function prepareStore(
   pool: ConnectionPool,
-  clock: Clock,
+  { clock, originPrefix }: Pick<PostgresLedgerOptions, "clock" | "originPrefix">,
   anchorPath: string | undefined,
   admission: Admission,
 ): Promise<SigningKeys> {
@@ -117,6 +116,7 @@ async function prepareStore(
   const { anchor } = admission;
   const confirm = () => pool.transaction((connection) => connection.query(keysLock, []));
   if (anchor !== undefined && anchorPath !== undefined) await checkAnchor(pool, anchor, anchorPath, confirm);
+  await checkOrigins(pool, originPrefix);
   await checkTimes(pool, clock.now());
   return pool.transaction(async (connection) => {
     await connection.query(keysLock, []);

@@ -1,5 +1,6 @@
-/** Checks before a store may be written to, whatever its database: anchor, times and keys. */
+/** Checks before a store may be written to, whatever its database: anchor, origins, times and keys. */
 import type { RandomFill } from "../../base/ids.ts";
+import { originPrefixProblem } from "../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
@@ -43,6 +44,13 @@ export async function checkAnchor(
     throw new IncompatibleStoreError(
       `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
     );
+}
+
+/** Rejects with `IncompatibleStoreError` if the store has logs, and none with the prefix of new ones. */
+export async function checkOrigins(queries: Queries, prefix: string): Promise<void> {
+  const origins = (await heads(queries)).map(({ origin }) => origin);
+  const problem = originPrefixProblem(origins, prefix);
+  if (problem !== undefined) throw new IncompatibleStoreError(problem);
 }
 
 /** Rejects with `IncompatibleStoreError` if a log is ahead of the clock, and no operator accepted its time. */

@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
-import { originPrefixProblem, requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
+import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import { openAnchor, readAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId, requireSafeBlocks } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
@@ -15,7 +15,7 @@ import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
-import { admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
+import { admitKeys, checkAnchor, checkOrigins, checkTimes } from "../sql/prepare.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
@@ -136,11 +136,7 @@ async function prepareStore(options: SqliteLedgerOptions) {
     // Again, under the lock: a copy to this store may have begun meanwhile.
     requireUnsealed(connection, path);
     await checkOwnAnchor(queries, anchor, anchorPath);
-    const problem = originPrefixProblem(
-      (await heads(queries)).map(({ origin }) => origin),
-      originPrefix,
-    );
-    if (problem !== undefined) throw new IncompatibleStoreError(problem);
+    await checkOrigins(queries, originPrefix);
     await checkTimes(queries, clock.now());
     const admitted = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), { keyPath, logger });
     await handOverLogs(queries, anchor, options, new SigningKeysOfStore(admitted));

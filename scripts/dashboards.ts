@@ -238,8 +238,8 @@ export const dashboards: readonly Dashboard[] = [
       },
       {
         title: "Witnesses",
-        unit: "short",
-        queries: [[`sum by (witness, result) (svc_witness_changes_total{${job}})`, "{{witness}} {{result}}"]],
+        unit: "reqps",
+        queries: [[per("witness, result", "svc_witness_changes_total"), "{{witness}} {{result}}"]],
       },
       {
         title: "Age of the ledger key",

@@ -3,7 +3,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { LedgerEvents } from "../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import { trustedWitnesses } from "../ledger/witness/http-witness.ts";
-import { Witnesses, type WitnessStatusChange } from "../ledger/witness/witnesses.ts";
+import { Witnesses, type WitnessResult } from "../ledger/witness/witnesses.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { storeBackend } from "../stores/backends.ts";
 import { KeyFileError } from "../stores/files/key-file.ts";
@@ -53,7 +53,7 @@ function stuckRemark(stuck: readonly string[]): string | undefined {
 // The witnesses: an anchor of the ledger.
 
 type WitnessMachine = Pick<Machine, "clock" | "timers" | "fetch" | "logger"> & {
-  readonly metrics: Pick<Machine["metrics"], "witnessChanged">;
+  readonly metrics: Pick<Machine["metrics"], "witnessAsked">;
 };
 type WitnessingSettings = Pick<ServeConfig, "witnesses" | "witnessQuorum" | "anchor"> & {
   readonly store: Pick<ServeConfig["store"], "kind">;
@@ -86,7 +86,7 @@ export function witnessingOf(settings: WitnessingSettings, machine: WitnessMachi
         logs,
         clock,
         timers,
-        onStatus: (change) => report(change, machine),
+        onResult: (result) => report(result, machine),
       });
       await opened.start();
       return opened;
@@ -107,9 +107,11 @@ function remarkOf(witnesses: Witnesses): string | undefined {
   return remarks.length === 0 ? undefined : remarks.join("; ");
 }
 
-function report({ witness, origin, status }: WitnessStatusChange, { logger, metrics }: WitnessMachine): void {
+/** Counts every request; logs those whose result is another than before. */
+function report({ witness, origin, status, isNew }: WitnessResult, { logger, metrics }: WitnessMachine): void {
   if (status.kind === "unasked") return;
-  metrics.witnessChanged(witness, status.kind);
+  metrics.witnessAsked(witness, status.kind);
+  if (!isNew) return;
   const fields = { witness, origin };
   if (status.kind === "cosigned") logger.debug(fields, "the witness has cosigned the log");
   else if (status.kind === "failed") logger.warn({ ...fields, problem: status.message }, "the witness does not cosign");

@@ -269,8 +269,8 @@ function ledgerMetrics(make: Maker) {
       durations.observe(durationMs / 1000);
     },
     appendFailed: () => failures.inc(),
-    /** The state of a log at a witness has changed. */
-    witnessChanged: (witness: string, result: "cosigned" | "failed" | "unsound") =>
+    /** A request to a witness has this result. */
+    witnessAsked: (witness: string, result: "cosigned" | "failed" | "unsound") =>
       witnessChanges.inc({ witness, result }),
     /** Sets the source of the number of stuck tenants; called at every scrape. */
     watchStuck,

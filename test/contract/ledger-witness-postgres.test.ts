@@ -64,7 +64,7 @@ test("after a failover to a standby that lacks it, no record is acknowledged by 
     fixture.open({
       ...{ clock, random, target: { ...fixture.target, port: address.port } },
       openAnchor: witnessingOf(settings, {
-        ...{ clock, timers, fetch: exchange, logger, metrics: { witnessChanged: () => {} } },
+        ...{ clock, timers, fetch: exchange, logger, metrics: { witnessAsked: () => {} } },
       })?.open,
     });
   const first = await open(held, patient);

@@ -30,6 +30,7 @@ let witnessing: Witnessing;
 let witnesses: TestWitness[];
 let timers: ReturnType<typeof handTimers>;
 let changes: string[];
+let results: string[];
 
 /** Timers that go off when the test says so. */
 function handTimers() {
@@ -76,7 +77,7 @@ async function open(quorum?: number): Promise<void> {
       timers,
       fetch,
       logger: { debug: note, warn: note, error: note, info: note, fatal: note, trace: note } as never,
-      metrics: { witnessChanged: () => {} },
+      metrics: { witnessAsked: (_, result) => void results.push(result) },
     },
   );
   if (found === undefined) throw new Error("There are no witnesses.");
@@ -88,6 +89,7 @@ beforeEach(async () => {
   fixture = sqliteFixture();
   timers = handTimers();
   changes = [];
+  results = [];
   witnesses = [await startWitness({ logKeys })];
 });
 afterEach(async () => {
@@ -210,6 +212,15 @@ describe("witnesses beside an anchor file", () => {
     witness().answer = undefined;
     await timers.fire(retryMs);
     await caughtUp(3);
+  });
+
+  test("a witness that stays down counts as failed at each request, and is logged once", async () => {
+    await open();
+    witness().answer = say(500);
+    await append(1);
+    await timers.fire(retryMs);
+    await vi.waitFor(() => expect(results).toEqual(["failed", "failed"]), { interval: 2 });
+    expect(changes).toEqual([expect.stringContaining("the witness does not cosign")]);
   });
 
   test("a store that was restored with its anchor is detected before any append", async () => {

@@ -25,14 +25,16 @@ interface WitnessesOptions {
   readonly logs: WitnessLogSource & CosignatureStore & { logs(): Promise<readonly LogState[]> };
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called when the status of a log at a witness changes. */
-  readonly onStatus?: (change: WitnessStatusChange) => void;
+  /** Called for the result of each request to a witness. */
+  readonly onResult?: (result: WitnessResult) => void;
 }
 
-export interface WitnessStatusChange {
+export interface WitnessResult {
   readonly witness: string;
   readonly origin: string;
   readonly status: WitnessStatus;
+  /** Whether the result of the log's request before was another. */
+  readonly isNew: boolean;
 }
 
 /** How long an answer waits for the quorum, and the start for all logs. Milliseconds. */
@@ -163,10 +165,9 @@ export class Witnesses implements SharedAnchor {
     if (status.kind === "cosigned") this.#down.delete(witness);
     else if (status.kind === "failed" && newest !== undefined) this.#down.add(witness);
     const text = "message" in status ? status.message : status.kind;
-    if (this.#reported.get(atWitness) !== text) {
-      this.#reported.set(atWitness, text);
-      this.#options.onStatus?.({ witness: witness.name, origin: log.origin, status });
-    }
+    const isNew = this.#reported.get(atWitness) !== text;
+    this.#reported.set(atWitness, text);
+    this.#options.onResult?.({ witness: witness.name, origin: log.origin, status, isNew });
     if (status.kind === "cosigned") this.#saver.note(atWitness, tenantId);
     else this.#retrySoon();
   }

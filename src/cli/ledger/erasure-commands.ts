@@ -1,4 +1,5 @@
 /** `ledger erase`, and `ledger hold …`: legal holds, which prevent erasure. */
+import { messageOf } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { plural } from "../../base/visible-text.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
@@ -110,7 +111,10 @@ async function previewOf(archive: OperatorArchive, wanted: Wanted): Promise<Prev
   return { erasable, erased, left };
 }
 
-/** In as many transactions as needed. Stops at a refusal, such as a hold that was placed meanwhile. */
+/**
+ * In as many transactions as needed. Stops at a refusal, such as a hold that was placed meanwhile, and at a failure,
+ * which must not hide what is erased already.
+ */
 async function eraseAll(
   administration: RecordsAdministration,
   tenantId: TenantId,
@@ -120,7 +124,11 @@ async function eraseAll(
   const erased: ErasedRecord[] = [];
   let overwritten: boolean | undefined;
   for (const part of chunks(recordIds)) {
-    const result = await administration.erase(tenantId, part, statement);
+    const result = await administration.erase(tenantId, part, statement).catch((error: unknown) => {
+      if (erased.length === 0) throw error;
+      return { failure: messageOf(error) };
+    });
+    if ("failure" in result) return { erased, overwritten, refused: [], failure: result.failure };
     if ("refused" in result) return { erased, overwritten, refused: result.refused };
     erased.push(...result.erased);
     ({ overwritten } = result);
@@ -140,6 +148,8 @@ interface Done {
   /** Of the last transaction, which overwrites for all before it. */
   readonly overwritten: boolean | undefined;
   readonly refused: readonly ErasureRefusal[];
+  /** Why the store could not be used for the rest, some of which may be erased too. */
+  readonly failure?: string;
 }
 
 function* chunks(recordIds: readonly RecordId[]): Generator<readonly RecordId[]> {
@@ -169,7 +179,7 @@ function nothingErased(refusals: readonly ErasureRefusal[]): Refusal {
   return new Refusal([...refusals.map(refusalLine), "nothing was erased"], { value: { refused } });
 }
 
-function doneAnswer({ erased, overwritten, refused }: Done, left: Preview["left"]): Answer {
+function doneAnswer({ erased, overwritten, refused, failure }: Done, left: Preview["left"]): Answer {
   if (refused.length > 0 && erased.length === 0) throw nothingErased(refused);
   return {
     value: {
@@ -181,6 +191,7 @@ function doneAnswer({ erased, overwritten, refused }: Done, left: Preview["left"
     problems: [
       ...refused.map(refusalLine),
       ...(refused.length > 0 ? ["the others that were found are not erased: give the command again"] : []),
+      ...(failure === undefined ? [] : [failure, "not all that were found are erased: give the command again"]),
       ...(overwritten === false ? [notOverwritten] : []),
     ],
   };

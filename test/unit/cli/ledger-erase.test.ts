@@ -8,6 +8,7 @@ import {
   directory,
   eachWithStore,
   erasing,
+  execute,
   makeRecord,
   openLedger,
   refused,
@@ -184,6 +185,21 @@ describe("ledger erase with filters", () => {
     const { code, out } = await erase("--resource", "person-7", "--json");
     expect([code, JSON.parse(out).erased.length]).toEqual([0, maxErasedAtOnce + 3]);
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+  });
+
+  test("reports what is erased, and that not all are, if the store fails at a later transaction", async () => {
+    const last = (await servePersons(maxErasedAtOnce + 3)).at(-1);
+    execute(`CREATE TRIGGER fault BEFORE DELETE ON openings WHEN OLD.record_id = '${last}'
+      BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END`);
+    const { terminal, written, logged } = captureTerminal();
+    const words = ["ledger", "erase", "--tenant", "alice", "--resource", "person-7", "--json"];
+    await runCommandLine([...words, ...erasing], terminal);
+    const { ok, erased, problems } = JSON.parse(written.out);
+    expect([written.code, ok, erased.length]).toEqual([1, false, maxErasedAtOnce]);
+    expect(problems.at(-1)).toBe("not all that were found are erased: give the command again");
+    expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ event: "records_erased", records: erased.length }]);
+    execute("DROP TRIGGER fault");
+    expect(JSON.parse((await erase("--resource", "person-7", "--json")).out).erased).toHaveLength(3);
   });
 
   test("erases none if one is held, and leaves kinds that are never erased", async () => {

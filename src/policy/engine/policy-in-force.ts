@@ -16,7 +16,10 @@ import { type CompiledEngine, compileInTurns, type EngineOptions } from "./engin
 
 /** Result of a change of the directory. */
 export type ReloadEvent =
-  /** It is in force; perhaps again after a refused change, and then the sets that Cedar evaluates are unchanged. */
+  /**
+   * It is in force; perhaps again after a change that was refused or failed, and then the sets that Cedar evaluates are
+   * unchanged.
+   */
   | { readonly type: "loaded"; readonly revision: string; readonly disagreements?: ReadonlyMap<string, string> }
   /** It is invalid; the policies in force stay. */
   | { readonly type: "refused"; readonly problems: readonly PolicyProblem[] }
@@ -64,12 +67,21 @@ export class PolicyInForce implements PolicyEngine {
     this.#engine = engine;
     this.#declared = { current: engine.callerAttributes, revision: 0 };
     this.callerAttributes = this.#declared;
-    this.#options = options;
+    let last: ReloadEvent["type"] = "loaded";
+    const onEvent = (event: ReloadEvent) => {
+      last = event.type;
+      options.onEvent(event);
+    };
+    this.#options = { ...options, onEvent };
     this.directory = new Polled({
       ...options,
       settleMs: options.pollMs,
       apply: (reading) => this.#apply(reading),
-      onFailure: (error) => options.onEvent({ type: "failed", error }),
+      onFailure: (error) => onEvent({ type: "failed", error }),
+      onRecovered: () => {
+        // A change that failed was taken back: the directory is what was applied before, which is not applied again.
+        if (last === "failed" && this.#refused.length === 0) onEvent({ type: "loaded", revision: this.revision });
+      },
     });
   }
 

@@ -103,6 +103,20 @@ test.each(["keep", "check"] as const)("if it cannot %s, nothing changes, and it 
   expect(policy.status).toEqual({ newest: "in_force" });
 });
 
+test("the failure ends when the change that could not be kept is taken back", async () => {
+  const { revision } = policy;
+  faults.keep = new Error("not now");
+  files = closed;
+  await policy.directory.reload();
+  files = openFiles;
+  await policy.directory.reload();
+  expect(policy.status).toEqual({ newest: "in_force" });
+  expect(events).toEqual([
+    { type: "failed", error: faults.keep },
+    { type: "loaded", revision },
+  ]);
+});
+
 test("nothing is loaded after the end", async () => {
   await policy.directory.stop();
   files = closed;

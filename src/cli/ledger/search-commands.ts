@@ -71,7 +71,11 @@ export const ledgerSearchCommand = command({
       const query = { ...criteria, tenantId, summary: criteria.countBy === undefined };
       const page = await wholePage(archive, query);
       if (page.ambiguous !== undefined) throw searchRefusal([ambiguousId(page.ambiguous).message]);
-      if (csv === true) return { text: csvOf(page) };
+      if (csv === true) {
+        // Beside the table, which a program reads.
+        if (page.next !== undefined) context.terminal.err(`more: --after ${page.next}\n`);
+        return { text: csvOf(page) };
+      }
       const shown = records === true ? await recordsOf(archive, tenantId, page.found) : [];
       return answer(page, await emptyLine(archive, query, page), tenantId, shown);
     });

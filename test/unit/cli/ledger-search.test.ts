@@ -91,6 +91,17 @@ test("search counts, and writes CSV that no spreadsheet executes", async () => {
   ]);
 });
 
+test("CSV that does not have all records says so on standard error", async () => {
+  const [first, second] = await serve("alice", aboutIt, aboutIt);
+  const ask = async (...options: string[]) => {
+    const { out, err } = await run("search", "--cid", "bafy", "--csv", ...options);
+    const [, ...rows] = out.trimEnd().split("\n");
+    return [rows.map((row) => row.split(",").at(-1)), err];
+  };
+  expect(await ask("--limit", "1")).toEqual([[first?.recordId], `more: --after ${first?.leafIndex}\n`]);
+  expect(await ask("--after", String(first?.leafIndex))).toEqual([[second?.recordId], ""]);
+});
+
 test("a denial that no policy decided says so, counts as that reason, and is found by it", async () => {
   const denied = { kind: "decision", outcome: { allow: false, reasons: [] } } as const;
   const [first] = await serve("alice", denied, denied);

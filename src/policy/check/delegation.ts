@@ -69,6 +69,7 @@ class Formula {
   #binary(operator: Binary, a: Expression, b: Expression): Diagram {
     if (operator === "==") return this.#equality(a, b);
     if (operator === "!=") return this.#not(this.#equality(a, b));
+    if (operator === "contains" && isOfNoSubject(a, b)) return false;
     const [ofA, ofB] = [listed(a), listed(b)];
     if (operator === "contains" && ofA) return this.#any(ofA.map((item) => this.#equality(item, b)));
     const holds = (item: Expression, of: Expression) => this.#of(["contains", of, item]);
@@ -83,6 +84,7 @@ class Formula {
   }
 
   #equality(a: Expression, b: Expression): Diagram {
+    if (isOfNoSubject(a, b) || isOfNoSubject(b, a)) return false;
     const [left, right] = sorted([a, b]) as [Expression, Expression];
     if (!isTruth(a) && !isTruth(b)) return this.#comparison(["==", left, right]);
     return this.#choose(this.#of(a), this.#of(b), this.#not(this.#of(b)));
@@ -177,6 +179,14 @@ const presentPaths: readonly string[] = ["", ".type", ".id", ".properties", ".pr
 
 function isPresenceTest([, of, ...names]: Expression): boolean {
   return presentPaths.includes([pathOf(of as Expression) ?? "?", ...names].join("."));
+}
+
+/** Whether no subject has the text in this member: types and ids are not empty, and property values have a `=`. */
+function isOfNoSubject(member: Expression, [operator, text]: Expression): boolean {
+  if (operator !== "value" || typeof text !== "string") return false;
+  const path = pathOf(member);
+  if (path === "context.on_behalf_of.property_values") return !text.includes("=");
+  return text === "" && (path === "context.on_behalf_of.type" || path === "context.on_behalf_of.id");
 }
 
 /** Whether it is a `like` of wildcards only. */

@@ -64,6 +64,9 @@ test.each<[string, boolean]>([
     "!(context.on_behalf_of.property_values.containsAny([]))",
     "[context.on_behalf_of.id].contains(context.on_behalf_of.id)",
     '["a", context.on_behalf_of.id].containsAll(["a"])',
+    'context.on_behalf_of.id != ""',
+    '!(["", "a"].contains(context.on_behalf_of.type)) || context.on_behalf_of.type == "a"',
+    '!(context.on_behalf_of.property_values.containsAny(["suspended"]))',
   ].map((condition): [string, boolean] => [`when { context has on_behalf_of && (${condition}) }`, false]),
   // A list of many names, and the same in another order.
   [`when { context has on_behalf_of && ${manyNames(1)}.contains(context.on_behalf_of.id) }`, true],

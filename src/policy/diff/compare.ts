@@ -8,7 +8,7 @@ import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { askable, queryFor, simplified, understood, usualQuestion, withValue } from "../check/question.ts";
 import { type AskedVariable, comparisonsOf, draws, merged, nameOf, variablesOf } from "../check/terms.ts";
-import { expressionText } from "../evaluate/conditions.ts";
+import { expressionText, hasUnsafeNumber } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
 import { type Answered, answerOf, type DecisionDifference, differenceOf } from "../model/decision.ts";
@@ -316,7 +316,7 @@ function partsOf({ text, effect, actions }: CheckedPolicy): readonly string[] {
     ...[...actions].map((action) => `action ${action}`),
     ...(principal.op === "All" ? [] : [`principal ${JSON.stringify(principal)}`]),
     ...(resource.op === "All" ? [] : [`resource ${JSON.stringify(resource)}`]),
-    ...conditions.map(({ kind, body }) => `${kind} ${expressionText(body)}`),
+    ...(hasUnsafeNumber(conditions) ? [text] : conditions.map(({ kind, body }) => `${kind} ${expressionText(body)}`)),
     ...Object.entries(annotations).map(([name, value]) => `@${name}(${JSON.stringify(value ?? "")})`),
   ];
 }

@@ -10,6 +10,7 @@ import { checkBundle, policiesOf } from "../check/check.ts";
 import { remembering } from "../check/check-set.ts";
 import { comparisonsOf } from "../check/terms.ts";
 import type { LayerSet } from "../engine/combined-decision.ts";
+import { hasUnsafeNumber } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
@@ -163,7 +164,7 @@ function decidingIn(layers: readonly LayerSet[], action: PolicyAction, isOnBehal
 /** Equal for policies with the same conditions, whatever their layout, id, effect or annotations. */
 function conditionsIn(text: string): string {
   const { principal, action, resource, conditions } = parsedPolicy(text);
-  return JSON.stringify([principal, action, resource, conditions]);
+  return hasUnsafeNumber(conditions) ? text : JSON.stringify([principal, action, resource, conditions]);
 }
 
 function principalsNamed(sides: readonly [Side, Side]): readonly string[] {

@@ -71,7 +71,6 @@ function evaluate(staticPolicies: StaticPolicySet, request: CedarRequest) {
 
 function conjunctsOf(text: string): readonly (Expr | string)[] {
   const { principal, resource, conditions } = parsedPolicy(text);
-  // Cedar's JSON output changes numbers that JSON cannot hold.
   if (hasUnsafeNumber(conditions)) return [text];
   return [
     ...scopeConditions("principal", principal),
@@ -80,7 +79,8 @@ function conjunctsOf(text: string): readonly (Expr | string)[] {
   ];
 }
 
-function hasUnsafeNumber(tree: unknown): boolean {
+/** Whether Cedar's tree has a number that JSON cannot hold, which is then another one: only the text says which. */
+export function hasUnsafeNumber(tree: unknown): boolean {
   if (typeof tree === "number") return !Number.isSafeInteger(tree);
   return typeof tree === "object" && tree !== null && Object.values(tree).some(hasUnsafeNumber);
 }

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compareBundles, type PolicyComparison } from "../../../src/policy/diff/compare.ts";
 import { policiesThatNeverApply } from "../../../src/policy/diff/never-applies.ts";
+import { proveEqual } from "../../../src/policy/diff/prove.ts";
 import { differenceOf } from "../../../src/policy/model/decision.ts";
 import { parseQuery } from "../../../src/policy/model/query.ts";
 import { draws } from "../../harness/draws.ts";
@@ -226,6 +227,19 @@ test("every question of the tests is asked, and with each member changed", async
   const bundles = [await bundleOf(openFiles), await bundleOf({ ...openFiles, "default/r.cedar": rare })] as const;
   const { ways: changes } = compareBundles(...bundles, [question]);
   expect(changes.map(({ found_by }) => found_by)).toContain("mutation");
+});
+
+test.each([
+  ["9007199254740992", "9007199254740993"],
+  ["9223372036854775806", "9223372036854775807"],
+])("the numbers %s and %s, which JSON rounds alike, are different in texts and in proofs", async (one, other) => {
+  const size = "context.claimed has content_size_bytes && context.claimed.content_size_bytes";
+  const below = (number: string) => bundleOf({ ...openFiles, ...b(forbid("b", `${size} < ${number}`)) });
+  const [old, next] = [await below(one), await below(other)];
+  expect(compareBundles(old, next).summary).toMatchObject([{ id: "b", change: "changed" }]);
+  const unasked = { missing: "the solver was not asked" };
+  expect(await proveEqual(old, next, 0, async () => unasked)).toEqual(unasked);
+  expect(await proveEqual(old, old, 0, async () => unasked)).toMatchObject({ found: [], undecided: [] });
 });
 
 test("attributes of callers of every type are compared", async () => {

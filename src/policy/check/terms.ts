@@ -215,11 +215,14 @@ export function variablesOf({ terms, values, patterns, principals }: Comparisons
       own.filter((value) => typeof value === "number"),
     );
   });
-  const named = [...principals].map((uid) => uid.split("/", 2) as [string, string]);
+  const named = [...principals].map((uid) => {
+    const end = uid.indexOf("/"); // of the tenant; the principal's own id may have slashes too
+    return [uid.slice(0, end), uid.slice(end + 1)] as const;
+  });
   if (named.length === 0) return variables;
   const ids = (term: string, telling: readonly string[]) => ({ term, telling, values: [usualText, ...telling] });
   return [
-    ...variables.filter(({ term }) => term !== "caller.principal_id"),
+    ...variables.filter(({ term }) => term !== identity.name || values.has(term) || patterns.has(term)),
     ids(
       "caller.tenant_id",
       named.map(([tenant]) => tenant),

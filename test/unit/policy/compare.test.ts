@@ -321,6 +321,8 @@ describe("a policy applies to no request", () => {
     'context.claimed.resource.kind == "a" || context.claimed.resource.kind == "b"',
     'principal.subject like "a*" && principal.subject like "*b"',
     'principal == Principal::"tenant-b/p"',
+    'principal == Principal::"tenant-b/spiffe://b/p"',
+    'principal.principal_id == "p" && principal != Principal::"tenant-b/q"',
     "context.claimed.workload.application == context.claimed.resource.kind",
     "context.claimed has content_size_bytes && context.claimed.content_size_bytes * 2 == 6",
     'action == Action::"unwrap"',

@@ -87,11 +87,12 @@ async function writePack(
   let entries = 0;
   const unshown = new Map<string, string>();
   const onUnshown = (revision: string, reason: string) => unshown.set(revision, reason);
-  const hasOthers = (await archive.logs()).some(({ tenantId }) => tenantId !== head.tenantId);
+  const tenants = (await archive.logs()).map(({ tenantId }) => tenantId);
+  const others = tenants.filter((tenantId) => tenantId !== head.tenantId);
   // A policy revision belongs to the whole deployment: one that names other tenants must not be in one tenant's pack.
   const hides = (revision: string, content: string) => {
     const bundle = allPolicies ? undefined : parseBundleContent(content, revision);
-    const reason = bundle && tellsOfOthers(bundle, head.tenantId, hasOthers);
+    const reason = bundle && tellsOfOthers(bundle, head.tenantId, others);
     return reason && `${reason} (--all-policies shows it)`;
   };
   const request = { head, checkpoint, selection, nowMs: systemClock.now(), hides, onUnshown };

@@ -58,17 +58,31 @@ export function parseBundleContent(content: string, revision: string): PolicyBun
 
 /**
  * Reason why the bundle must not be shown to this tenant alone; undefined if it may. A bundle may name other tenants,
- * by their sets or by their key references. The organisation's entities belong to all its tenants.
+ * by their sets, by their key references or in policies. The organisation's entities belong to all its tenants.
  *
- * @param hasOthers whether the deployment has other tenants
+ * @param others the deployment's other tenants
  */
 export function tellsOfOthers(
-  { manifest, keyReferences, entities }: Pick<PolicyBundle, "manifest" | "keyReferences" | "entities">,
+  { manifest, keyReferences, entities, sets }: Pick<PolicyBundle, "manifest" | "keyReferences" | "entities" | "sets">,
   tenantId: string,
-  hasOthers: boolean,
+  others: readonly string[],
 ): string | undefined {
-  const named = [...Object.keys(manifest.tenants), ...keyReferences.flatMap(({ tenants }) => tenants ?? [])];
+  const named = [
+    ...Object.keys(manifest.tenants),
+    ...keyReferences.flatMap(({ tenants }) => tenants ?? []),
+    ...tenantsIn(
+      Object.values(sets).flatMap((files) => Object.values(files)),
+      others,
+    ),
+  ];
   if (named.some((name) => name !== otherTenants && name !== tenantId)) return "it names other tenants too";
-  const isOfAll = entities !== undefined && hasOthers && Object.hasOwn(manifest.tenants, otherTenants);
+  const isOfAll = entities !== undefined && others.length > 0 && Object.hasOwn(manifest.tenants, otherTenants);
   return isOfAll ? "it has the entities of all tenants, and there are others" : undefined;
+}
+
+/** Tenants that policies name: any in the ids of principals, and the known ones by themselves in quotes. */
+function tenantsIn(policies: readonly string[], known: readonly string[]): readonly string[] {
+  const found = (pattern: RegExp) => policies.flatMap((text) => text.match(pattern) ?? []);
+  const quoted = new Set(found(/(?<=")[\w.:-]+(?=")/g));
+  return [...found(/(?<=\bPrincipal\s*::\s*")[^"/]+(?=\/)/g), ...known.filter((tenant) => quoted.has(tenant))];
 }

@@ -48,13 +48,13 @@ async function verify(file = out()) {
   return { code: ran.code, text: text.out, err: text.err, report: JSON.parse(ran.out) };
 }
 
-const policyText = (tenants: Readonly<Record<string, string>>, hasEntities = false) =>
+const policyText = (tenants: Readonly<Record<string, string>>, hasEntities = false, policies = {}) =>
   bundleContent({
     engine: "cedar",
     schema: "entity A;",
     manifest: { platform: "a", tenants },
     keyReferences: [],
-    sets: { a: {} },
+    sets: { a: policies },
     ...(hasEntities && { entities: { files: {} } }),
   } as unknown as PolicyBundle);
 
@@ -150,6 +150,18 @@ describe("pack and pack verify", () => {
     rmSync(out());
     await makePack("--decision", first, "--all-policies");
     expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: true }] });
+  });
+
+  test.each([
+    ['permit (principal == Principal::"alice/a", action, resource);', [], true],
+    ['permit (principal == Principal::"carol/a", action, resource);', [], false],
+    ['forbid (principal, action, resource) when { principal.tenant == "bob" };', ["bob"], false],
+  ])("contain the policy %j only if it names no other tenant", async (policy, others, isShown) => {
+    const { first, revision } = await serveUnder(policyText({ "*": "a" }, false, { "a.cedar": policy }));
+    for (const other of others) await serve([() => decision(true)], undefined, other);
+    const { out: said } = await makePack("--decision", first);
+    expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: isShown }] });
+    expect(said.includes(`${revision}: it names other tenants too`)).toBe(!isShown);
   });
 
   test.each<[string, Readonly<Record<string, string>>, readonly string[], boolean]>([

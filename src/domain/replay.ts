@@ -248,6 +248,8 @@ export async function compareRecorded(
 }
 
 interface Counted {
+  /** When the example was recorded. */
+  recordedAt: string;
   change: Omit<RecordedChange, "count" | "callers">;
   count: number;
   readonly tenants: Map<TenantId, Map<string | undefined, number>>;
@@ -297,10 +299,14 @@ export class RecordedComparing {
     const example = { tenant_id: tenantId, decision_id: record.record_id };
     const change = { kind: difference.kind, before: answerOf(before), after: answerOf(after), example };
     const key = JSON.stringify([change.kind, change.before, change.after]);
-    const counted: Counted = this.#ways.get(key) ?? { change, count: 0, tenants: new Map() };
+    const { recorded_at: recordedAt } = record;
+    const counted: Counted = this.#ways.get(key) ?? { recordedAt, change, count: 0, tenants: new Map() };
     this.#ways.set(key, counted);
     counted.count += 1;
-    counted.change = change;
+    if (recordedAt >= counted.recordedAt) {
+      counted.recordedAt = recordedAt;
+      counted.change = change;
+    }
     const applications = counted.tenants.get(tenantId) ?? new Map<string | undefined, number>();
     counted.tenants.set(tenantId, applications);
     const { application } = query.claimed.workload;

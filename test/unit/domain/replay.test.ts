@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
 import { contentAddress, utf8Text } from "../../../src/base/text-forms.ts";
 import { decide } from "../../../src/domain/decision.ts";
-import { compareRecorded, recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
+import { compareRecorded, RecordedComparing, recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
 import type { EvaluationRequest } from "../../../src/domain/requests.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
@@ -191,4 +191,23 @@ describe("a decision about an artifact whose registrations were not looked up", 
       current: { differences: [] },
     });
   });
+});
+
+test("the example of a difference is its newest decision, in whatever order they are read", async () => {
+  const { ledger, engine } = await decided(openFiles);
+  const closed = await engineOf({ ...openFiles, "default/b.cedar": '@id("b") forbid (principal, action, resource);' });
+  const record = storedAt(ledger, 0);
+  const query = must(recordedQuery(record));
+  for (const days of [
+    ["01", "02", "03"],
+    ["03", "02", "01"],
+    ["02", "03", "01"],
+  ]) {
+    const comparing = new RecordedComparing([engine, closed]);
+    for (const day of days) {
+      const dated = { ...record, record_id: day as RecordId, recorded_at: `2026-01-${day}T00:00:00.000Z` };
+      comparing.add(tenantId, { record: dated, query, isComplete: true });
+    }
+    expect(comparing.result().ways).toMatchObject([{ count: 3, example: { decision_id: "03" } }]);
+  }
 });

@@ -15,7 +15,7 @@ const patterns = {
   "kas-r1": { mode: "local_provided", origin: "kas", tdf_key: tdfKey },
   "kas-of-finance": { mode: "local_provided", origin: "kas", tdf_key: { ...tdfKey, attribute_fqns: attributes } },
 };
-/** Of the many that `unit/policy/key-reference-aliases.test.ts` has, one of a path and one of letters. */
+/** Of the many that `unit/policy/key-references.test.ts` has, one of a path and one of letters. */
 const aliases = ["kms://x/../tenant-b/k", "KMS://tenant-b/k"];
 
 const gateway = await gatewayForFile({ env: { SVC_KEY_REFERENCES: JSON.stringify(patterns) } });

@@ -12,7 +12,6 @@ const exampleNote = `This is an example message.
 `;
 
 const key = signingKeyOf(new Uint8Array(32).fill(7));
-const _otherKey = signingKeyOf(new Uint8Array(32).fill(8));
 const signer = noteSigner("example.com/log", key);
 const verifier = must(parseVerifierKey(formatVerifierKey("example.com/log", key.publicKey)));
 

@@ -1,8 +1,9 @@
 /** Trees against the published RFC 6962 vectors, and against the definition written down naively. */
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { GrowingTree, subtreesBetween } from "../../../src/ledger/pack/subtrees.ts";
 import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
-import { hashBytes, leafHash } from "../../../src/ledger/tlog/tree.ts";
+import { type Hash, hashBytes, leafHash } from "../../../src/ledger/tlog/tree.ts";
 import { verifyConsistency, verifyInclusion } from "../../../src/ledger/tlog/tree-verify.ts";
 import { edgeOf, leaves, maxSize, naivePath, naiveProof, naiveRoot, tilesOf } from "./naive-tree.ts";
 
@@ -127,4 +128,40 @@ test("a leaf or size outside the tree cannot be proven", () => {
   for (const size of [-1, 6, 0.5]) expect(() => tree.consistencyProof(size)).toThrow(RangeError);
   expect(tree.consistencyProof(0)).toEqual([]);
   expect(verifyConsistency({ size: 0, root: leaves[0] as Uint8Array }, { size: 5, root: tree.root() }, [])).toBe(false);
+});
+
+const node = (height: number, index: number) => naiveRoot(index * 2 ** height, (index + 1) * 2 ** height);
+
+describe("a tree with some known leaves", () => {
+  test("has the root of the whole tree, whichever leaves are known", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 300 }), fc.uniqueArray(fc.nat(299)), (size, chosen) => {
+        const tree = new GrowingTree();
+        for (const next of [...chosen.filter((index) => index < size).sort((a, b) => a - b), size]) {
+          for (const { height, index } of subtreesBetween(tree.size, next)) tree.append(node(height, index), height);
+          if (next < size) tree.append(leaves[next] as Hash);
+        }
+        expect(tree.size).toBe(size);
+        expect(Buffer.from(tree.root())).toEqual(Buffer.from(naiveRoot(0, size)));
+      }),
+    );
+  });
+
+  test("accepts no subtree at a place where none begins", () => {
+    const tree = new GrowingTree();
+    tree.append(leaves[0] as Hash);
+    expect(() => tree.append(leaves[1] as Hash, 1)).toThrow(RangeError);
+  });
+
+  test("needs few hashes, up to the largest sizes", () => {
+    const largest = 2 ** 53 - 1;
+    expect([...subtreesBetween(0, largest)]).toHaveLength(53);
+    expect([...subtreesBetween(1, largest)]).toHaveLength(104);
+    expect([...subtreesBetween(7, 7)]).toEqual([]);
+    expect([...subtreesBetween(5, 16)]).toEqual([
+      { height: 0, index: 5 },
+      { height: 1, index: 3 },
+      { height: 3, index: 1 },
+    ]);
+  });
 });

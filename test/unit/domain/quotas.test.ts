@@ -41,20 +41,17 @@ function world(table: QuotaTable["defaults"]) {
       },
       onEvent: (quota, event) => events.push(`${quota} ${event}`),
     });
-    const take = async (amounts: Partial<QuotaAmounts> = {}, isStoreless = false) => {
+    const take = async (amounts: Partial<QuotaAmounts> = {}, more: Partial<Parameters<Quotas["take"]>[0]> = {}) => {
       const all = { requests: 1, records: 0, artifact_bytes: 0, ...amounts };
-      return quotas.take({ tenantId, amounts: all, isStoreless, signal: new AbortController().signal });
+      const { signal } = new AbortController();
+      return quotas.take({ tenantId, amounts: all, isStoreless: false, signal, ...more });
     };
     return {
       quotas,
       take,
       isLetIn: async (amounts: Partial<QuotaAmounts> = {}) => (await take(amounts))?.refusal === undefined,
       /** Takes further amounts for items of a call. */
-      async takeBeside(amounts: Partial<QuotaAmounts>) {
-        const all = { requests: 0, records: 0, artifact_bytes: 0, ...amounts };
-        const { signal } = new AbortController();
-        return quotas.take({ tenantId, amounts: all, isStoreless: false, isWhole: true, signal });
-      },
+      takeBeside: (amounts: Partial<QuotaAmounts>) => take({ requests: 0, ...amounts }, { isWhole: true }),
     };
   };
   const pass = async (ms: number) => {
@@ -244,7 +241,7 @@ describe("quotas", () => {
     const { take, isLetIn } = gateway();
     state.isDown = true;
     await expect(take({ records: 1 })).rejects.toMatchObject({ reason: "store_unavailable" });
-    const uncounted = await take({}, true);
+    const uncounted = await take({}, { isStoreless: true });
     expect(uncounted).toMatchObject({ states: [] });
     expect(uncounted?.refusal).toBeUndefined();
     expect(events).toContain("requests uncounted");
@@ -257,19 +254,16 @@ describe("quotas", () => {
     const { state, gateway } = world(requestsOf(10));
     const { take } = gateway();
     state.isDown = true;
-    await take({}, true);
+    await take({}, { isStoreless: true });
     state.isStuck = true;
-    expect(await take({}, true)).toMatchObject({ states: [] });
+    expect(await take({}, { isStoreless: true })).toMatchObject({ states: [] });
   });
 
   test("take nothing for a call that ends before its turn", async () => {
     const { gateway } = world(requestsOf(10));
-    const { quotas, isLetIn } = gateway();
+    const { take, isLetIn } = gateway();
     const over = new AbortController();
-    const pending = quotas.take({
-      ...{ tenantId, isStoreless: false, signal: over.signal },
-      amounts: { requests: 1, records: 0, artifact_bytes: 0 },
-    }) as Promise<QuotaHold>;
+    const pending = take({}, { signal: over.signal });
     over.abort(new Error("gone"));
     await expect(pending).rejects.toThrow("gone");
     expect(await letIn(20, isLetIn)).toBe(10);

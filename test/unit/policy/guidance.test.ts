@@ -18,6 +18,15 @@ async function engineWith(permits: readonly (readonly [annotations: string, cond
   });
 }
 
+/** How a key is transported, as guidance says it. */
+const transportOf = (mode: string, origin: string, more: object = {}) => ({
+  mode,
+  key_material_origin: origin,
+  raw_key_delivery_forbidden: true,
+  stable_key_reference_preferred: false,
+  ...more,
+});
+
 const always = "context.claimed.content_digest_present == context.claimed.content_digest_present";
 const labelled = (label: string) => `context.claimed.labels.contains("${label}")`;
 
@@ -62,14 +71,10 @@ test("every annotation sets its member", async () => {
     key_strategy: "ks",
     authorization_strategy: "as",
     policy_resolution: "metadata_only_control_plane",
-    key_transport: {
-      mode: "kem_encapsulated_cek",
-      key_material_origin: "hsm",
-      raw_key_delivery_forbidden: true,
-      stable_key_reference_preferred: false,
+    key_transport: transportOf("kem_encapsulated_cek", "hsm", {
       public_key_distribution: "jwks",
       exchange_algorithm: "X25519",
-    },
+    }),
     send_only: ["artifact_cid", "purpose"],
     bind_policy_to: ["resource_id"],
     required_actions: ["a", "b"],
@@ -108,12 +113,7 @@ test("contradicting values without an order deny; with an order the stricter win
   expect(ordered.decide(query)).toMatchObject({ allow: true, guidance: { enforcement_mode: "hard" } });
 });
 
-const managed = {
-  mode: "wrapped_key_reference",
-  key_material_origin: "kms",
-  raw_key_delivery_forbidden: true,
-  stable_key_reference_preferred: true,
-};
+const managed = transportOf("wrapped_key_reference", "kms", { stable_key_reference_preferred: true });
 
 test("a policy's transport wins over the reference's, and none removes it", async () => {
   const engine = await engineWith([
@@ -122,12 +122,7 @@ test("a policy's transport wins over the reference's, and none removes it", asyn
   ]);
   const of = (label: string) => engine.decide(ask("wrap", { labels: [label], key_reference: "kms://k" })).guidance;
   expect(of("none")).not.toHaveProperty("key_transport");
-  expect(of("local").key_transport).toEqual({
-    mode: "local_provided",
-    key_material_origin: "caller",
-    raw_key_delivery_forbidden: true,
-    stable_key_reference_preferred: false,
-  });
+  expect(of("local").key_transport).toEqual(transportOf("local_provided", "caller"));
   expect(of("local").key_strategy).toBe("local_content_key");
 });
 
@@ -147,12 +142,7 @@ test("the manifest's defaults replace the service's; a profile's transport is fo
     key_strategy: "sealed",
     bind_policy_to: ["artifact_cid", "resource_id"],
   });
-  expect(guidance.key_transport).toEqual({
-    mode: "authorized_key_release",
-    key_material_origin: "vault",
-    raw_key_delivery_forbidden: true,
-    stable_key_reference_preferred: false,
-  });
+  expect(guidance.key_transport).toEqual(transportOf("authorized_key_release", "vault"));
   expect(engine.decide(ask("protect", { artifact_profile: "envelope" })).guidance).not.toHaveProperty("key_transport");
   expect(engine.decide(ask("wrap", { key_reference: "mine" })).guidance).not.toHaveProperty("key_transport");
 });
@@ -169,13 +159,7 @@ test("a TDF key comes with the transport: of a policy, of the profile, or of the
     "tdf_attribute_fqns=https://example.com/attr/a/value/b;https://example.com/attr/c/value/d, " +
     "mode=local_provided, origin=kas, tdf_url=https://kas.example.com, tdf_kid=r1, tdf_algorithm=rsa:2048";
   const { attributeFqns, ...named } = tdfKey;
-  const transport = {
-    key_material_origin: "kas",
-    mode: "local_provided",
-    raw_key_delivery_forbidden: true,
-    stable_key_reference_preferred: false,
-    tdf_key: { ...named, attribute_fqns: attributeFqns },
-  };
+  const transport = transportOf("local_provided", "kas", { tdf_key: { ...named, attribute_fqns: attributeFqns } });
   const annotated = await engineWith([[`@key_transport("${text}")`, labelled("x")]]);
   expect(annotated.decide(ask("protect", { labels: ["x"] })).guidance.key_transport).toEqual(transport);
   const ofProfile = await engineWith([], `guidance:\n  artifact_profile: tdf\n  key_transport: { tdf: "${text}" }\n`);

@@ -2,10 +2,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, expect, vi } from "vitest";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, expect, vi } from "vitest";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
 import { checkedPolicies } from "./checked-policies.ts";
+import { forFile } from "./lifetimes.ts";
 import { expectAnswerInDocument, isDocumented } from "./openapi.ts";
 
 export interface Gateway extends Stack {
@@ -61,10 +63,15 @@ export async function startGateway(options: Partial<StackOptions> = {}): Promise
 }
 
 /** Starts a deployment for all tests of a file, and stops it after the last one. To be called while the file loads. */
-export async function gatewayForFile(options?: Partial<StackOptions>): Promise<Gateway> {
-  const gateway = await startGateway(options);
-  afterAll(() => gateway.stop());
-  return gateway;
+export function gatewayForFile(options?: Partial<StackOptions>): Promise<Gateway> {
+  return forFile(startGateway(options));
+}
+
+/** Keeps all writes from a gateway's embedded store until it is disposed of. */
+export function lockStore({ dataDir }: Pick<Gateway, "dataDir">): Disposable {
+  const database = new DatabaseSync(join(dataDir, "platform.db"), { timeout: 10_000 });
+  database.exec("BEGIN IMMEDIATE");
+  return database;
 }
 
 /** An answer of a JSON route. */

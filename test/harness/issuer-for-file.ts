@@ -1,6 +1,6 @@
 /** The bare issuer of a file of tests, with tokens that it signed. */
-import { afterAll } from "vitest";
 import { type StaticIssuer, startStaticIssuer } from "./issuer.ts";
+import { forFile } from "./lifetimes.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "./tokens.ts";
 
 export interface FileIssuer extends StaticIssuer {
@@ -11,8 +11,7 @@ export interface FileIssuer extends StaticIssuer {
 /** Starts it for all tests of a file, and stops it after the last one. To be called while the file loads. */
 export async function issuerForFile(): Promise<FileIssuer> {
   const key = newTestKey("ES256", "key-1");
-  const issuer = await startStaticIssuer([key.publicJwk]);
-  afterAll(() => issuer.stop());
+  const issuer = await forFile(startStaticIssuer([key.publicJwk]));
   return Object.assign(issuer, {
     token: (claims?: Members) => mintToken(key, claimsOf(issuer.url, Date.now(), claims)),
   });

@@ -24,6 +24,8 @@ export interface ServiceProcess {
   readonly ended: Promise<Exit>;
   /** Resolves with the first line, past or to come, that has the text; rejects where the process ends without. */
   line(text: string): Promise<string>;
+  /** Kills it. Resolves once it is gone. */
+  stop(): Promise<Exit>;
 }
 
 export interface RunningService extends ServiceProcess {
@@ -99,6 +101,10 @@ export function watch(child: ChildProcessByStdio<Writable | null, Readable, Read
     lines,
     errors: () => errors,
     ended,
+    stop() {
+      child.kill("SIGKILL");
+      return ended;
+    },
     line: (text) =>
       new Promise((resolve, reject) => {
         const look = () => {

@@ -9,6 +9,7 @@ import type { AttributeValues } from "../../src/base/caller.ts";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { SecretHash } from "../../src/credentials/client-secret.ts";
 import { formatClientFile } from "../../src/credentials/session-clients.ts";
+import { replaceFile } from "./folder.ts";
 import { type Gateway, rest, startGateway } from "./gateway.ts";
 import { frame, refusalInTrailers } from "./grpc.ts";
 import { h2Call, h2Close, h2Connect } from "./h2.ts";
@@ -138,7 +139,7 @@ function cheapHash(secret: string): SecretHash {
   return { ...cost, salt, hash: argon2Sync("argon2id", { ...parameters, passes: cost.passes }) };
 }
 
-export async function writeClients(path: string, clients: readonly TestClient[]): Promise<void> {
+export function writeClients(path: string, clients: readonly TestClient[]): void {
   const registered = clients.map(({ tenantId, clientId, scopes, attributes, secret }) => ({
     tenantId: tenantId as TenantId,
     clientId,
@@ -146,7 +147,7 @@ export async function writeClients(path: string, clients: readonly TestClient[])
     ...(attributes !== undefined && { attributes }),
     secret: cheapHash(secret),
   }));
-  await writeFile(path, formatClientFile(registered), { mode: 0o600 });
+  replaceFile(path, formatClientFile(registered));
 }
 
 /** Starts it behind an ingress on this machine, whose `X-Forwarded-For` counts. */
@@ -156,7 +157,7 @@ export async function startSessionDeployment(
 ): Promise<SessionDeployment> {
   const folder = await mkdtemp(join(tmpdir(), "svc-session-"));
   const [clientsPath, keyPath] = [join(folder, "clients.json"), join(folder, "session.key")];
-  await writeClients(clientsPath, clients);
+  writeClients(clientsPath, clients);
   await writeFile(keyPath, newSessionKey().own, { mode: 0o600 });
   const settings = {
     SVC_SESSION_CLIENTS: clientsPath,

@@ -1,33 +1,45 @@
-/** Callers over TLS that keep a connection, or make one for each call: HTTP/1.1 and HTTP/2, with nothing beyond Node. */
+/** Callers over TLS that keep a connection, or make one for each call, with a client certificate or without. */
 import { createHash } from "node:crypto";
 import type { ClientHttp2Session } from "node:http2";
 import https from "node:https";
 import tls from "node:tls";
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { DiscoveryService } from "../../gen/platform/sdk/v1/discovery_pb.ts";
+import { refusalOf } from "./grpc.ts";
 import { h2Call, h2Connect } from "./h2.ts";
 
 /** What a caller connects with. */
 export interface TlsIdentity {
   /** PEM of the authorities whose servers it trusts. */
   readonly ca: string;
-  readonly cert?: string;
-  readonly key?: string;
+  /** Its own certificate and key in PEM, if it shows one. */
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
 }
 
-export const whoamiPath = "/v1/sdk/whoami";
+const whoamiPath = "/v1/sdk/whoami";
+type Headers = Readonly<Record<string, string>>;
 
-/** One call of `whoami` by the agent; `status 200` or the reason of the refusal. Rejects where the connection fails. */
-export function whoamiBy(agent: https.Agent, url: string, token: string): Promise<string> {
+/** Sends a request by HTTP/1.1, as `fetch` does, with options of TLS. Rejects if the connection fails. */
+export function tlsFetch(url: string | URL, options: https.RequestOptions, body?: string): Promise<Response> {
   return new Promise((resolve, reject) => {
-    const headers = { authorization: `Bearer ${token}` };
-    const outgoing = https.request(url + whoamiPath, { agent, headers });
-    outgoing.once("error", reject).once("response", (response) => {
-      response.toArray().then((chunks) => {
-        const { error } = JSON.parse(Buffer.concat(chunks).toString());
-        resolve(error?.reason ?? `status ${response.statusCode}`);
-      }, reject);
+    const outgoing = https.request(url, options, (answer) => {
+      const { statusCode: status = 0, headers } = answer;
+      const response = (chunks: Buffer[]) =>
+        new Response(Buffer.concat(chunks), { status, headers: headers as Headers });
+      answer.toArray().then((chunks) => resolve(response(chunks)), reject);
     });
-    outgoing.end();
+    outgoing.once("error", reject).end(body);
   });
+}
+
+/** One call of `whoami` by the agent; `status 200` or the reason of the refusal. Rejects if the connection fails. */
+export async function whoamiBy(agent: https.Agent, url: string, token: string): Promise<string> {
+  const answer = await tlsFetch(url + whoamiPath, { agent, headers: { authorization: `Bearer ${token}` } });
+  const { error } = JSON.parse(await answer.text());
+  return error?.reason ?? `status ${answer.status}`;
 }
 
 /** The same on a session of HTTP/2. */
@@ -36,6 +48,35 @@ export async function whoamiOn(session: ClientHttp2Session, token: string): Prom
   const { status, body, resetCode } = await h2Call(session, call);
   if (status === 0) throw new Error(`no answer, reset with ${resetCode}`);
   return JSON.parse(body.toString()).error?.reason ?? `status ${status}`;
+}
+
+/** The caller as the service names it, or why it did not say. */
+type Answer = { readonly tenant: string; readonly source: string } | { readonly reason: string };
+
+export async function whoamiByRest(url: string, caller: TlsIdentity, headers: Headers): Promise<Answer> {
+  const answer = await tlsFetch(url + whoamiPath, { headers, agent: false, ...caller });
+  const text = await answer.text();
+  if (!text.startsWith("{")) return { reason: `status ${answer.status}` };
+  const body = JSON.parse(text);
+  return body.caller === undefined
+    ? { reason: body.error.reason }
+    : { tenant: body.caller.tenant_id, source: body.caller.auth_source };
+}
+
+export async function whoamiByGrpc(url: string, caller: TlsIdentity, headers: Headers): Promise<Answer> {
+  const sessionManager = new Http2SessionManager(url, undefined, { ...caller } as Headers);
+  const transport = createGrpcTransport({ baseUrl: url, sessionManager });
+  try {
+    const method = DiscoveryService.method.whoAmI;
+    const { message } = await transport.unary(method, undefined, undefined, headers, create(method.input));
+    return { tenant: message.caller?.tenantId ?? "", source: message.caller?.authSource ?? "" };
+  } catch (thrown) {
+    const error = ConnectError.from(thrown);
+    const { reason } = refusalOf(error);
+    return { reason: reason === "none" ? `${Code[error.code]}: ${error.rawMessage}` : reason };
+  } finally {
+    sessionManager.abort();
+  }
 }
 
 export interface Handshake {

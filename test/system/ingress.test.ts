@@ -14,7 +14,7 @@ import { createAuthority, type IssuedCertificate } from "../harness/certificates
 import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { type Nginx, startNginx } from "../harness/nginx.ts";
-import { type TlsCaller, whoamiByGrpc, whoamiByRest } from "../harness/tls-calls.ts";
+import { type TlsIdentity, whoamiByGrpc, whoamiByRest } from "../harness/tls-callers.ts";
 
 const certificateHeader = "x-svc-mtls-client-certificate";
 const identity = identityHeaderNames("x-svc-");
@@ -42,7 +42,7 @@ afterAll(async () => {
   for (const part of running.reverse()) await part.stop();
 });
 
-const as = (own?: IssuedCertificate): TlsCaller => ({ ca: servers.cert, cert: own?.cert, key: own?.key });
+const as = (own?: IssuedCertificate): TlsIdentity => ({ ca: servers.cert, cert: own?.cert, key: own?.key });
 
 async function started<T extends { stop(): Promise<void> }>(part: Promise<T>): Promise<T> {
   running.push(await part);

@@ -17,7 +17,7 @@ import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { freePort } from "../harness/loopback.ts";
 import { mintProof } from "../harness/proofs.ts";
-import { whoamiByGrpc, whoamiByRest } from "../harness/tls-calls.ts";
+import { whoamiByGrpc, whoamiByRest } from "../harness/tls-callers.ts";
 import { newTestKey, type TestKey } from "../harness/tokens.ts";
 
 const execute = promisify(execFile);

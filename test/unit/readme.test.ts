@@ -10,6 +10,7 @@ import { referencePages } from "../../scripts/reference.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { startGateway } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 
 const root = join(import.meta.dirname, "../..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
@@ -154,12 +155,8 @@ test("the production start is complete except for its files", () => {
 
 test("the first call from TypeScript runs", async () => {
   const program = "dev/first-call.ts";
-  const gateway = await startGateway();
-  try {
-    const env = { PATH: process.env.PATH, BASE: gateway.url, TOKEN: await gateway.token() };
-    const { stdout } = await promisify(execFile)(process.execPath, [join(root, program)], { env });
-    expect(stdout).toBe("allow: true, use sdk_embedded_library\n");
-  } finally {
-    await gateway.stop();
-  }
+  const gateway = await forTest(startGateway());
+  const env = { PATH: process.env.PATH, BASE: gateway.url, TOKEN: await gateway.token() };
+  const { stdout } = await promisify(execFile)(process.execPath, [join(root, program)], { env });
+  expect(stdout).toBe("allow: true, use sdk_embedded_library\n");
 });

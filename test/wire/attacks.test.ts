@@ -2,41 +2,31 @@
  * Attacks on who is calling, over REST and gRPC. Tokens that are bad in themselves are in `unit/auth/token.test.ts`, identity
  * headers in `identity-headers.test.ts`, proofs in `dpop.test.ts`, certificates in `system/`.
  */
-import type { ClientHttp2Session } from "node:http2";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { reasonOnBoth } from "../harness/both-wires.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { h2Close, h2Connect } from "../harness/h2.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
-import { type SessionDeployment, sessionCallers, startSessionDeployment } from "../harness/sessions.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
+import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forFile } from "../harness/lifetimes.ts";
+import { sessionCallers, startSessionDeployment } from "../harness/sessions.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
 
+const issuer = await issuerForFile();
+const forger = newTestKey("ES256", "key-1");
+/** Publishes the forger's key, for a gateway that would fetch what a token tells it to. */
+const lure = await forFile(startStaticIssuer([forger.publicJwk]));
+const gateway = await gatewayForFile({ env: { SVC_OIDC_ISSUER: issuer.url } });
+const session = await h2Connect(gateway.url);
+afterAll(() => h2Close(session));
+
 describe("a forged token", () => {
-  const key = newTestKey("ES256", "key-1");
-  const forger = newTestKey("ES256", "key-1");
-  let issuer: StaticIssuer;
-  /** Publishes the forger's key, for a gateway that would fetch what a token tells it to. */
-  let lure: StaticIssuer;
-  let gateway: Gateway;
-  let session: ClientHttp2Session;
-  beforeAll(async () => {
-    issuer = await startStaticIssuer([key.publicJwk]);
-    lure = await startStaticIssuer([forger.publicJwk]);
-    gateway = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
-    session = await h2Connect(gateway.url);
-  });
-  afterAll(async () => {
-    await h2Close(session);
-    await gateway.stop();
-    await lure.stop();
-    await issuer.stop();
-  });
   const forged = (header: Members, claims: Members = {}) =>
     mintToken(forger, claimsOf(issuer.url, Date.now(), claims), header);
   const bearer = (token: string) => reasonOnBoth(gateway.url, session, [["authorization", `Bearer ${token}`]]);
 
   test("the genuine token is accepted", async () => {
-    expect(await bearer(mintToken(key, claimsOf(issuer.url, Date.now())))).toBeUndefined();
+    expect(await bearer(issuer.token())).toBeUndefined();
   });
 
   test.each<[string, () => string]>([
@@ -53,25 +43,17 @@ describe("a forged token", () => {
   });
 });
 
-describe("guessing the secret of a session client", () => {
-  const client = {
-    tenantId: "tenant-a",
-    clientId: "payroll-service",
-    secret: "s".repeat(43),
-    scopes: ["platform-api.access"],
-  };
-  const right = { tenantId: client.tenantId, clientId: client.clientId, clientSecret: client.secret };
-  let deployment: SessionDeployment;
-  let replica: Gateway;
-  beforeAll(async () => {
-    deployment = await startSessionDeployment([client]);
-    replica = await startGateway({ dataDir: deployment.gateway.dataDir, env: deployment.env });
-  });
-  afterAll(async () => {
-    await replica.stop();
-    await deployment.stop();
-  });
+const client = {
+  tenantId: "tenant-a",
+  clientId: "payroll-service",
+  secret: "s".repeat(43),
+  scopes: ["platform-api.access"],
+};
+const right = { tenantId: client.tenantId, clientId: client.clientId, clientSecret: client.secret };
+const deployment = await forFile(startSessionDeployment([client]));
+const replica = await gatewayForFile({ dataDir: deployment.gateway.dataDir, env: deployment.env });
 
+describe("guessing the secret of a session client", () => {
   test.each(sessionCallers)(
     "%s: twenty wrong attempts a minute from one address reach the limit",
     async (name, call) => {

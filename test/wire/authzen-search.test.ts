@@ -3,20 +3,20 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { searches as pairsOfSearches } from "../fixtures/authzen-pairs.ts";
 import { ordinaryScopes, record, startAuthzen, user } from "../harness/authzen.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { type RestAnswer, rest } from "../harness/gateway.ts";
 import { logKeyOf, recordIn } from "../harness/ledger.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { run } from "../unit/cli/surroundings.ts";
 
 type Any = RestAnswer["body"];
 
-const gateway = await startAuthzen();
+const gateway = await forFile(startAuthzen());
 const token = await gateway.token();
-afterAll(() => gateway.stop());
 
 const search = (searched: string, body: object | string, options: object = {}): Promise<RestAnswer> =>
   rest(`${gateway.url}/access/v1/search/${searched}`, { token, body, ...options });
@@ -173,17 +173,13 @@ describe("actions", () => {
 });
 
 test("every pair of the scenarios finds the expected results", async () => {
-  const scenario = await startAuthzen(join(import.meta.dirname, "../fixtures/authzen-search"));
-  try {
-    const token = await scenario.token();
-    for (const [searched, pairs] of Object.entries(pairsOfSearches)) {
-      for (const { request, expected } of pairs) {
-        const { body } = await rest(`${scenario.url}/access/v1/search/${searched}`, { token, body: request });
-        expect({ request, results: body.results }).toEqual({ request, results: expected });
-      }
+  const scenario = await forTest(startAuthzen(join(import.meta.dirname, "../fixtures/authzen-search")));
+  const token = await scenario.token();
+  for (const [searched, pairs] of Object.entries(pairsOfSearches)) {
+    for (const { request, expected } of pairs) {
+      const { body } = await rest(`${scenario.url}/access/v1/search/${searched}`, { token, body: request });
+      expect({ request, results: body.results }).toEqual({ request, results: expected });
     }
-  } finally {
-    await scenario.stop();
   }
 });
 

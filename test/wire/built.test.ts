@@ -1,58 +1,41 @@
 /** The program as it is deployed, bundled: it starts by itself, and every thread and every file that is loaded late is there. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { request } from "node:https";
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { json } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { writeAppFiles } from "../../scripts/app-files.ts";
 import { productionPackages } from "../../scripts/packages.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, rest } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
-import {
-  type RunningService,
-  type ServiceProcess,
-  serviceSettings,
-  spawnService,
-  startService,
-} from "../harness/process.ts";
+import { forTest } from "../harness/lifetimes.ts";
+import { type RunningService, serviceSettings, spawnService, startService } from "../harness/process.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
+import { tlsFetch } from "../harness/tls-callers.ts";
 
 /** Far beyond what a start takes on a busy machine. */
 const patience = { timeout: 30_000 };
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
 let directory: string;
 let settings: Record<string, string>;
-let services: ServiceProcess[];
 
 const app = folderForFile("built");
 await writeAppFiles(app);
+const program = join(app, "main.js");
 const issuer = await issuerForFile();
 beforeEach(() => {
-  directory = join(app, "data");
-  mkdirSync(directory);
+  directory = mkdtempSync(join(app, "data-"));
   settings = serviceSettings(directory, issuer.url);
-  services = [];
-});
-afterEach(async () => {
-  for (const { child } of services) child.kill("SIGKILL");
-  await Promise.all(services.map(({ ended }) => ended));
-  rmSync(directory, { recursive: true });
 });
 
-function spawn(environment: Readonly<Record<string, string>>): ServiceProcess {
-  const service = spawnService(directory, environment, join(app, "main.js"));
-  services.push(service);
-  return service;
-}
+const spawn = (environment: Readonly<Record<string, string>>, of = program) =>
+  forTest(spawnService(directory, environment, of));
 
 async function start(more: Readonly<Record<string, string>> = {}): Promise<RunningService> {
-  const service = await startService(directory, { ...settings, ...more }, join(app, "main.js"));
-  services.push(service);
+  const service = await forTest(startService(directory, { ...settings, ...more }, program));
   await expect.poll(async () => (await rest(`${service.opsUrl}/readyz`, {})).status, patience).toBe(200);
   return service;
 }
@@ -116,32 +99,25 @@ test("serves over TLS", async () => {
   const files = { SVC_TLS_CERT: join(fixtures, "server.crt.pem"), SVC_TLS_KEY: join(fixtures, "server.key.pem") };
   const { url } = await start(files);
   const headers = { authorization: `Bearer ${token()}`, "content-type": "application/json" };
-  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-  const call = request(`${url}${plan?.route}`, { method: "POST", headers, rejectUnauthorized: false, agent: false });
-  call.once("response", (answer) => json(answer).then(resolve, reject)).once("error", reject);
-  call.end(JSON.stringify(plan?.body));
-  expect(await promise).toMatchObject({ decision: { decision_id: expect.any(String) } });
+  const options = { method: "POST", headers, rejectUnauthorized: false, agent: false };
+  const answer = await tlsFetch(`${url}${plan?.route}`, options, JSON.stringify(plan?.body));
+  expect(await answer.json()).toMatchObject({ decision: { decision_id: expect.any(String) } });
 });
 
 test("serves on PostgreSQL, after its own command prepared the database", { timeout: 120_000 }, async () => {
-  const server = await sharedPostgres();
-  try {
-    settings.SVC_STORE = await server.createDatabase("platform");
-    expect(await spawn(settings).ended).toEqual({ code: 1, signal: null });
-    await cli("migrate");
-    const service = await start();
-    await callAll(service);
-    service.child.kill("SIGTERM");
-    expect(await service.ended).toEqual({ code: 0, signal: null });
-  } finally {
-    await server.stop();
-  }
+  const server = await forTest(sharedPostgres());
+  settings.SVC_STORE = await server.createDatabase("platform");
+  expect(await (await spawn(settings)).ended).toEqual({ code: 1, signal: null });
+  await cli("migrate");
+  const service = await start();
+  await callAll(service);
+  service.child.kill("SIGTERM");
+  expect(await service.ended).toEqual({ code: 0, signal: null });
 });
 
 test("a failed start exits as the source does, with the reason", async () => {
   const ends = async (environment: Readonly<Record<string, string>>) => {
-    const [built, source] = [spawn(environment), spawnService(directory, environment)];
-    services.push(source);
+    const [built, source] = [await spawn(environment), await spawn(environment, "src/main.js")];
     expect([await built.ended, built.errors()]).toEqual([await source.ended, source.errors()]);
     expect([await built.ended, built.errors()]).toEqual([{ code: 1, signal: null }, expect.stringMatching(/./)]);
   };
@@ -151,7 +127,7 @@ test("a failed start exits as the source does, with the reason", async () => {
 });
 
 test("SIGTERM during start-up stops it", async () => {
-  const service = spawn(settings);
+  const service = await spawn(settings);
   await expect.poll(() => existsSync(join(directory, "platform.db")), patience).toBe(true);
   service.child.kill("SIGTERM");
   expect(await service.ended).toEqual({ code: 0, signal: null });

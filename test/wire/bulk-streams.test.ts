@@ -16,6 +16,7 @@ import { frame } from "../harness/grpc.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { testStores } from "../harness/stores.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
@@ -187,30 +188,26 @@ describe.each(testStores)("%s", (_name, startStore) => {
   });
 
   test("a caller that disconnects before its answer, whatever it sent, is one log line and no failure", async () => {
-    const complaints = vi.spyOn(console, "error");
-    try {
-      // RFC 9113 §7: none, and every error; each to a connection that takes no more of its answer.
-      const leave = async (code: number) => {
-        const id = `leaves-${code}-${randomUUID()}`;
-        const session = await h2Connect(gateway.url, { settings: { initialWindowSize: 0 } });
-        const path = "/platform.bulk.v1.BulkStreamService/StreamEvents";
-        const fields = { "content-type": "application/grpc", "x-request-id": id, ...headers };
-        const stream = session.request({ ":method": "POST", ":path": path, ...fields });
-        stream.on("error", () => {});
-        const message = (i: number) => frame(toBinary(StreamEventsRequestSchema, event(i, `${id}-${i}`)));
-        stream.write(Buffer.concat(Array.from({ length: 60 }, (_, i) => message(i))));
-        await once(stream, "response");
-        if (code === 0) session.destroy();
-        else session.goaway(code);
-        const line = () => gateway.logged.find((text) => text.includes(id));
-        await expect.poll(line, { timeout: 10_000 }).toMatch(/"reason":"canceled"/);
-        session.destroy();
-      };
-      await Promise.all(Array.from({ length: 14 }, (_, code) => leave(code)));
-      expect(complaints.mock.calls).toEqual([]);
-    } finally {
-      complaints.mockRestore();
-    }
+    using complaints = vi.spyOn(console, "error");
+    // RFC 9113 §7: none, and every error; each to a connection that takes no more of its answer.
+    const leave = async (code: number) => {
+      const id = `leaves-${code}-${randomUUID()}`;
+      const session = await h2Connect(gateway.url, { settings: { initialWindowSize: 0 } });
+      const path = "/platform.bulk.v1.BulkStreamService/StreamEvents";
+      const fields = { "content-type": "application/grpc", "x-request-id": id, ...headers };
+      const stream = session.request({ ":method": "POST", ":path": path, ...fields });
+      stream.on("error", () => {});
+      const message = (i: number) => frame(toBinary(StreamEventsRequestSchema, event(i, `${id}-${i}`)));
+      stream.write(Buffer.concat(Array.from({ length: 60 }, (_, i) => message(i))));
+      await once(stream, "response");
+      if (code === 0) session.destroy();
+      else session.goaway(code);
+      const line = () => gateway.logged.find((text) => text.includes(id));
+      await expect.poll(line, { timeout: 10_000 }).toMatch(/"reason":"canceled"/);
+      session.destroy();
+    };
+    await Promise.all(Array.from({ length: 14 }, (_, code) => leave(code)));
+    expect(complaints.mock.calls).toEqual([]);
   });
 });
 
@@ -236,28 +233,21 @@ describe("a stream's end", () => {
   }
 
   test("refuses a stream without credentials or scope, and ends idle streams and expired tokens after their events are recorded", async () => {
-    const gateway = await startGateway({ env: settings(), overrides: { limits: { bulkIdleTimeoutMs: 300 } } });
-    try {
-      expect((await refusalOf(gateway, "none", event(1))).error?.code).toBe(Code.Unauthenticated);
-      const unscoped = await refusalOf(gateway, tokenFor({ scope: "platform-api.access" }), event(1));
-      expect(unscoped).toMatchObject({ error: { code: Code.PermissionDenied }, acknowledged: [] });
-      const idle = await refusalOf(gateway, tokenFor(), event(1), event(2));
-      expect(idle).toMatchObject({ error: { code: Code.DeadlineExceeded }, acknowledged: [1n, 2n] });
-    } finally {
-      await gateway.stop();
-    }
+    const limits = { bulkIdleTimeoutMs: 300 };
+    const gateway = await forTest(startGateway({ env: settings(), overrides: { limits } }));
+    expect((await refusalOf(gateway, "none", event(1))).error?.code).toBe(Code.Unauthenticated);
+    const unscoped = await refusalOf(gateway, tokenFor({ scope: "platform-api.access" }), event(1));
+    expect(unscoped).toMatchObject({ error: { code: Code.PermissionDenied }, acknowledged: [] });
+    const idle = await refusalOf(gateway, tokenFor(), event(1), event(2));
+    expect(idle).toMatchObject({ error: { code: Code.DeadlineExceeded }, acknowledged: [1n, 2n] });
   });
 
   test("a stream ends when its token expires", async () => {
-    const gateway = await startGateway({ env: settings() });
-    try {
-      // Expired already, as far as clocks may differ: 30 s.
-      const exp = Math.floor(Date.now() / 1000) - 27;
-      const { error, acknowledged } = await refusalOf(gateway, tokenFor({ exp }), event(1));
-      expect([error?.code, acknowledged]).toEqual([Code.Unauthenticated, [1n]]);
-    } finally {
-      await gateway.stop();
-    }
+    const gateway = await forTest(startGateway({ env: settings() }));
+    // Expired already, as far as clocks may differ: 30 s.
+    const exp = Math.floor(Date.now() / 1000) - 27;
+    const { error, acknowledged } = await refusalOf(gateway, tokenFor({ exp }), event(1));
+    expect([error?.code, acknowledged]).toEqual([Code.Unauthenticated, [1n]]);
   });
 
   /** A stream that is open, with one event acknowledged on it; and what becomes of the next. */
@@ -279,22 +269,17 @@ describe("a stream's end", () => {
 
   test("a stream ends when the key of its token is withdrawn, and records nothing more", async () => {
     const [old, young] = [newTestKey("ES256", "old"), newTestKey("ES256", "young")];
-    const rotating = await startStaticIssuer([old.publicJwk]);
-    const gateway = await startGateway({ env: { ...settings(), SVC_OIDC_ISSUER: rotating.url } });
+    const rotating = await forTest(startStaticIssuer([old.publicJwk]));
+    const gateway = await forTest(startGateway({ env: { ...settings(), SVC_OIDC_ISSUER: rotating.url } }));
     const signed = (by: typeof old) => mintToken(by, claimsOf(rotating.url, Date.now(), { scope }));
-    try {
-      const { leafIndex, next } = await openStream(gateway, signed(old));
-      expect(await next()).toBe(leafIndex + 1n);
-      rotating.keys = [young.publicJwk];
-      // The new key's first token has the gateway look at the set.
-      const whoAmI = await rest(`${gateway.url}/v1/sdk/whoami`, { token: signed(young) });
-      expect(whoAmI.status).toBe(200);
-      expect(await next()).toBe(Code.Unauthenticated);
-      const { leafIndex: after } = await openStream(gateway, signed(young));
-      expect(after).toBe(leafIndex + 2n);
-    } finally {
-      await gateway.stop();
-      await rotating.stop();
-    }
+    const { leafIndex, next } = await openStream(gateway, signed(old));
+    expect(await next()).toBe(leafIndex + 1n);
+    rotating.keys = [young.publicJwk];
+    // The new key's first token has the gateway look at the set.
+    const whoAmI = await rest(`${gateway.url}/v1/sdk/whoami`, { token: signed(young) });
+    expect(whoAmI.status).toBe(200);
+    expect(await next()).toBe(Code.Unauthenticated);
+    const { leafIndex: after } = await openStream(gateway, signed(young));
+    expect(after).toBe(leafIndex + 2n);
   });
 });

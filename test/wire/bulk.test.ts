@@ -1,7 +1,5 @@
 /** Bulk calls over the wire: on every protocol and store, each item answered as its single route answers it, and refused alone. */
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromBinary, fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
@@ -15,7 +13,15 @@ import { PlanProtectionsResponseSchema } from "../../gen/platform/bulk/v1/decisi
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { PlanProtectionRequestSchema } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { type Gateway, type RestAnswer, rest, restUntilServed, startGateway } from "../harness/gateway.ts";
+import { folderForFile, replaceFile } from "../harness/folder.ts";
+import {
+  type Gateway,
+  gatewayForFile,
+  type RestAnswer,
+  rest,
+  restUntilServed,
+  startGateway,
+} from "../harness/gateway.ts";
 import { logKeyOf } from "../harness/ledger.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
 import { type TestStore, testStores } from "../harness/stores.ts";
@@ -319,50 +325,44 @@ describe.each(testStores)("%s", (_name, startStore) => {
   });
 });
 
+const hourly = (limit: number) => ({ limit, period_seconds: 3600 });
+const tenants = {
+  limited: { requests: hourly(10), records: hourly(10) },
+  asking: { requests: hourly(100) },
+  bulky: { artifact_bytes: hourly(65_536) },
+  streaming: { artifact_bytes: hourly(65_536) },
+};
+const quotas = join(folderForFile("bulk"), "quotas.json");
+replaceFile(quotas, JSON.stringify({ tenants }));
+const limitedClients = Object.entries({
+  ...{ limited: "policy.read", asking: "policy.read", bulky: "artifacts.write", streaming: "artifacts.write" },
+  unscoped: "keys.use",
+}).map(([tenantId, scope]) => ({
+  ...{ clientId: tenantId, clientSecret: "a secret of the test", tenantId, principalId: "payroll" },
+  scopes: ["platform-api.access", scope],
+}));
+const limited = await gatewayForFile({
+  issuer: { clients: limitedClients },
+  env: { SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_QUOTAS: quotas },
+});
+
 describe("scopes and quotas", () => {
-  let folder: string;
-  let gateway: Gateway;
-  beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), "svc-bulk-"));
-    const quotas = join(folder, "quotas.json");
-    const requests = { limit: 10, period_seconds: 3600 };
-    const artifacts = { artifact_bytes: { limit: 65_536, period_seconds: 3600 } };
-    const asking = { requests: { limit: 100, period_seconds: 3600 } };
-    const tenants = { limited: { requests, records: requests }, bulky: artifacts, streaming: artifacts, asking };
-    writeFileSync(quotas, JSON.stringify({ tenants }));
-    const clients = [
-      ["limited", ["platform-api.access", "policy.read"]],
-      ["asking", ["platform-api.access", "policy.read"]],
-      ["bulky", ["platform-api.access", "artifacts.write"]],
-      ["streaming", ["platform-api.access", "artifacts.write"]],
-      ["unscoped", ["platform-api.access", "keys.use"]],
-    ] as const;
-    const env = { SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_QUOTAS: quotas };
-    const issuerClients = clients.map(([tenantId, scopes]) => ({
-      ...{ clientId: tenantId, clientSecret: "a secret of the test", tenantId, principalId: "payroll", scopes },
-    }));
-    gateway = await startGateway({ issuer: { clients: issuerClients }, env });
-  });
-  afterAll(async () => {
-    await gateway.stop();
-    rmSync(folder, { recursive: true });
-  });
-  const tokenOf = (clientId: string) => gateway.token({ clientId });
+  const tokenOf = (clientId: string) => limited.token({ clientId });
   const item = sampleOf("/v1/sdk/policy-resolve");
 
   test("needs the scopes of the single route", async () => {
     const token = await tokenOf("unscoped");
-    const refused = await rest(`${gateway.url}/v1/bulk/policy-resolutions`, { token, body: { items: [item] } });
+    const refused = await rest(`${limited.url}/v1/bulk/policy-resolutions`, { token, body: { items: [item] } });
     expect(refused.status).toBe(403);
     expect(refused.body.error.missing_scopes).toEqual(["policy.read"]);
     const body = { items: [sampleOf("/v1/sdk/key-access-plan")] };
-    expect((await rest(`${gateway.url}/v1/bulk/key-access-plans`, { token, body })).status).toBe(200);
+    expect((await rest(`${limited.url}/v1/bulk/key-access-plans`, { token, body })).status).toBe(200);
   });
 
   test("quotas count items, and answered items as records", async () => {
     const token = await tokenOf("limited");
     const ask = (count: number, more: unknown[] = []) =>
-      rest(`${gateway.url}/v1/bulk/policy-resolutions`, {
+      rest(`${limited.url}/v1/bulk/policy-resolutions`, {
         token,
         body: { items: [...Array.from({ length: count }, () => item), ...more] },
       });
@@ -382,7 +382,7 @@ describe("scopes and quotas", () => {
   test("quotas count the questions of an enforcement point, and the answer says what they leave", async () => {
     const evaluations = Array.from({ length: 10 }, () => ({ resource: { type: "record", id: "r" } }));
     const body = { subject: { type: "principal", id: "payroll" }, action: { name: "access" }, evaluations };
-    const answer = await rest(`${gateway.url}/access/v1/evaluations`, { token: await tokenOf("asking"), body });
+    const answer = await rest(`${limited.url}/access/v1/evaluations`, { token: await tokenOf("asking"), body });
     expect([answer.status, answer.headers.get("ratelimit")]).toEqual([200, expect.stringContaining('"requests";r=90')]);
   });
 
@@ -393,7 +393,7 @@ describe("scopes and quotas", () => {
     const token = await tokenOf("bulky");
     const register = () => {
       const body = { items: [{ idempotency_key: randomUUID(), registration }] };
-      return rest(`${gateway.url}/v1/bulk/artifact-registrations`, { token, body });
+      return rest(`${limited.url}/v1/bulk/artifact-registrations`, { token, body });
     };
     expect(outcomes(await register())).toEqual(["answered"]);
     const { status, body } = await register();
@@ -409,7 +409,7 @@ describe("scopes and quotas", () => {
       await acknowledged.promise;
       yield { sequence: 2n, item: { ...item, idempotencyKey: randomUUID() } };
     }
-    const client = createClient(BulkStreamService, createGrpcTransport({ baseUrl: gateway.url }));
+    const client = createClient(BulkStreamService, createGrpcTransport({ baseUrl: limited.url }));
     const answers = client.streamRegistrations(requests(), { headers })[Symbol.asyncIterator]();
     const first: Any = await answers.next();
     expect(first.value.items[0].result.outcome).toBe(ItemOutcome.ANSWERED);

@@ -1,16 +1,16 @@
 /** Certificates, keys and client authorities that are replaced while the service runs. */
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { chmodSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import https from "node:https";
 import { join } from "node:path";
 import tls from "node:tls";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
-import { folderForFile } from "../harness/folder.ts";
+import { folderForFile, replaceFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { h2Connect } from "../harness/h2.ts";
-import { shakeHands, startLoad, type TlsIdentity, whoamiBy, whoamiOn } from "../harness/tls-callers.ts";
+import { shakeHands, startLoad, type TlsIdentity, tlsFetch, whoamiBy, whoamiOn } from "../harness/tls-callers.ts";
 
 const folder = folderForFile("certificates");
 const servers = await createAuthority(folder, "servers");
@@ -34,14 +34,9 @@ const patience = { timeout: 30_000 };
 const tokens = { payroll: "", partner: "" };
 const paths = { cert: "", key: "", ca: "", opsCert: "", opsKey: "", operators: "" };
 
-/** In one step. */
-const put = (path: string, text: string, mode = 0o600) => {
-  writeFileSync(`${path}.new`, text, { mode });
-  renameSync(`${path}.new`, path);
-};
 const putServer = ({ cert, key }: IssuedCertificate) => {
-  put(paths.cert, cert);
-  put(paths.key, key);
+  replaceFile(paths.cert, cert);
+  replaceFile(paths.key, key);
 };
 const shownNow = async (url = gateway.url) => (await shakeHands(url, identities.payroll)).thumbprint;
 const reloads = async (what: string) => {
@@ -55,25 +50,16 @@ const reloads = async (what: string) => {
 };
 
 /** Over the TLS of the operator listener. */
-function fetchOps(path: string, headers: Record<string, string> = {}): Promise<Response> {
-  return new Promise((resolve, reject) => {
-    const outgoing = https.request(gateway.opsUrl + path, { ca: servers.cert, agent: false, headers });
-    outgoing.once("error", reject).once("response", (response) => {
-      response
-        .toArray()
-        .then((chunks) => resolve(new Response(Buffer.concat(chunks), { status: response.statusCode ?? 0 })), reject);
-    });
-    outgoing.end();
-  });
-}
+const fetchOps = (path: string, headers: Record<string, string> = {}) =>
+  tlsFetch(gateway.opsUrl + path, { ca: servers.cert, agent: false, headers });
 
 for (const name of ["cert", "key", "ca", "opsCert", "opsKey", "operators"] as const)
   paths[name] = join(folder, `${name}.pem`);
 putServer(first);
-put(paths.ca, callers.cert + partners.cert);
-put(paths.opsCert, first.cert);
-put(paths.opsKey, first.key);
-put(paths.operators, "");
+replaceFile(paths.ca, callers.cert + partners.cert);
+replaceFile(paths.opsCert, first.cert);
+replaceFile(paths.opsKey, first.key);
+replaceFile(paths.operators, "");
 let bound = payroll;
 const client = {
   clientSecret: "a secret of the test",
@@ -109,7 +95,7 @@ test("no call fails while the certificate is replaced, and new connections get t
     // One after the other, written in pieces: nothing fits for a moment.
     writeFileSync(paths.cert, second.cert.slice(0, 200));
     writeFileSync(paths.cert, second.cert);
-    put(paths.key, second.key);
+    replaceFile(paths.key, second.key);
     await expect.poll(() => shownNow(), patience).toBe(second.thumbprint);
     const counted = Object.fromEntries(load.outcomes);
     await expect
@@ -154,7 +140,7 @@ describe("a bad certificate file changes nothing, and is logged", () => {
     good = await serverNamed("good");
     for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { recursive: true, force: true });
     putServer(good);
-    put(paths.ca, callers.cert + partners.cert);
+    replaceFile(paths.ca, callers.cert + partners.cert);
     await gateway.app.reload();
     expect(await shownNow()).toBe(good.thumbprint);
   });
@@ -164,16 +150,16 @@ describe("a bad certificate file changes nothing, and is logged", () => {
     aheadMs = daysMs(days);
   };
   test.each<[string, () => void, string]>([
-    ["a key of another", () => put(paths.key, other.key), "SVC_TLS_KEY: is not the key of SVC_TLS_CERT"],
+    ["a key of another", () => replaceFile(paths.key, other.key), "SVC_TLS_KEY: is not the key of SVC_TLS_CERT"],
     [
       // OpenSSL trusts it, and its end would go undetected.
       "an authority in an unknown form",
-      () => put(paths.ca, callers.cert + partners.cert.replaceAll(" CERTIFICATE", " TRUSTED CERTIFICATE")),
+      () => replaceFile(paths.ca, callers.cert + partners.cert.replaceAll(" CERTIFICATE", " TRUSTED CERTIFICATE")),
       "SVC_TLS_CLIENT_CA: holds a certificate that",
     ],
     [
       "an authority that is half commented out",
-      () => put(paths.ca, `${callers.cert}# ${partners.cert}`),
+      () => replaceFile(paths.ca, `${callers.cert}# ${partners.cert}`),
       "SVC_TLS_CLIENT_CA: holds a certificate that",
     ],
     ["a key that anyone may write", () => chmodSync(paths.key, 0o602), "SVC_TLS_KEY: is a file of mode 0602"],
@@ -212,11 +198,11 @@ describe("a removed client authority", () => {
   beforeEach(async () => {
     for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { force: true });
     putServer(first);
-    put(paths.ca, callers.cert + partners.cert);
+    replaceFile(paths.ca, callers.cert + partners.cert);
     await gateway.app.reload();
   });
   const remove = async () => {
-    put(paths.ca, callers.cert);
+    replaceFile(paths.ca, callers.cert);
     await gateway.app.reload();
   };
   const open: { destroy(): void }[] = [];
@@ -255,7 +241,7 @@ describe("a removed client authority", () => {
     const again = await h2Connect(gateway.url, { ...identities.partner });
     open.push(again);
     expect(await whoamiOn(again, tokens.partner)).toBe("proof_of_possession_failed");
-    put(paths.ca, callers.cert + partners.cert);
+    replaceFile(paths.ca, callers.cert + partners.cert);
     await gateway.app.reload();
     const back = await h2Connect(gateway.url, { ...identities.partner });
     open.push(back);
@@ -337,14 +323,14 @@ describe("the operator listener", () => {
       const { taken, refused, stale } = await reloads("ops_tls");
       return { taken: taken - before.taken, refused: refused - before.refused, stale };
     };
-    put(paths.opsCert, own.cert);
-    put(paths.opsKey, own.key);
+    replaceFile(paths.opsCert, own.cert);
+    replaceFile(paths.opsKey, own.key);
     await expect.poll(() => shownNow(gateway.opsUrl), patience).toBe(own.thumbprint);
-    put(paths.opsKey, first.key);
+    replaceFile(paths.opsKey, first.key);
     await gateway.app.reload();
     expect(await shownNow(gateway.opsUrl)).toBe(own.thumbprint);
     expect(await since()).toEqual({ taken: 1, refused: 1, stale: 1 });
-    put(paths.opsKey, own.key);
+    replaceFile(paths.opsKey, own.key);
     await gateway.app.reload();
     expect(await since()).toEqual({ taken: 1, refused: 1, stale: 0 });
   });
@@ -355,10 +341,10 @@ describe("the operator listener", () => {
     const status = async () =>
       (await fetchOps(`/ledger/${"0".repeat(32)}/checkpoint`, { authorization: `Bearer ${"t".repeat(43)}` })).status;
     expect(await status()).toBe(401);
-    put(paths.operators, operator, 0o644);
+    replaceFile(paths.operators, operator, 0o644);
     await gateway.app.reload();
     expect(await status()).toBe(401);
-    put(paths.operators, operator);
+    replaceFile(paths.operators, operator);
     await gateway.app.reload();
     expect(await status()).toBe(404);
     expect(await reloads("ops_credentials")).toEqual({ taken: 1, refused: 1, stale: 0 });

@@ -1,7 +1,7 @@
 /** The TypeScript client with certificate files that are replaced while it runs, and with tokens of the session route. */
-import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import {
   Code,
   createPlatformClient,
@@ -14,7 +14,8 @@ import {
 } from "../../clients/typescript/src/index.ts";
 import { createGrpcTransport, createHttpClient, type TlsOptions } from "../../clients/typescript/src/node.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
-import { folderForFile } from "../harness/folder.ts";
+import { folderForFile, replaceFile } from "../harness/folder.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { startSessionDeployment, type TestClient } from "../harness/sessions.ts";
 
 const folder = folderForFile("client-tls");
@@ -29,11 +30,7 @@ const client: TestClient = {
 };
 
 const at = (name: string) => join(folder, name);
-/** In one step. */
-const put = (name: string, text: string) => {
-  writeFileSync(at(`${name}.new`), text, { mode: 0o600 });
-  renameSync(at(`${name}.new`), at(name));
-};
+const put = (name: string, text: string) => replaceFile(at(name), text);
 const putPair = ({ cert, key }: IssuedCertificate) => {
   put("cert", cert);
   put("key", key);
@@ -43,14 +40,15 @@ const files = (): TlsOptions => ({ caFile: at("ca"), certFile: at("cert"), keyFi
 for (const [name, text] of Object.entries({ "server.crt": server.cert, "server.key": server.key })) put(name, text);
 put("ca", servers.cert);
 put("workloads", workloads.cert);
-const deployment = await startSessionDeployment([client], {
-  SVC_TRUSTED_PROXIES: undefined,
-  SVC_PROOF_OF_POSSESSION: "mtls",
-  SVC_TLS_CERT: at("server.crt"),
-  SVC_TLS_KEY: at("server.key"),
-  SVC_TLS_CLIENT_CA: at("workloads"),
-});
-afterAll(() => deployment.stop());
+const deployment = await forFile(
+  startSessionDeployment([client], {
+    SVC_TRUSTED_PROXIES: undefined,
+    SVC_PROOF_OF_POSSESSION: "mtls",
+    SVC_TLS_CERT: at("server.crt"),
+    SVC_TLS_KEY: at("server.key"),
+    SVC_TLS_CLIENT_CA: at("workloads"),
+  }),
+);
 beforeEach(async () => putPair(await workloads.issue("first")));
 
 function tokensOf(tls: TlsOptions, overrides: Partial<Parameters<typeof sessionTokens>[0]> = {}): TokenProvider {

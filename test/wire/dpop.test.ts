@@ -9,6 +9,7 @@ import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.t
 import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { mintProof, type ProofTarget } from "../harness/proofs.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
@@ -135,34 +136,26 @@ describe.each(wires)("$name", ({ call, target }) => {
 test("with nonces, a proof needs the newest one, which the refusal returns", async () => {
   const file = join(first.dataDir, "nonce.key");
   await writeFile(file, `${"n".repeat(40)}\n`, { mode: 0o600 });
-  const gateway = await startGateway({
-    dataDir: first.dataDir,
-    env: { SVC_PROOF_OF_POSSESSION: "dpop", SVC_DPOP_NONCE_KEY: file, SVC_OIDC_ISSUER: first.issuer.url },
-  });
+  const withNonces = { ...env, SVC_DPOP_NONCE_KEY: file, SVC_OIDC_ISSUER: first.issuer.url };
+  const gateway = await forTest(startGateway({ dataDir: first.dataDir, env: withNonces }));
   sessions.set(gateway, await h2Connect(gateway.url));
-  try {
-    for (const { call, target } of wires) {
-      const authorization = `DPoP ${token}`;
-      const asked = await call(gateway, { authorization, dpop: mintProof(key, target()) });
-      expect(asked.challenge).toContain('error="use_dpop_nonce"');
-      const { nonce = "" } = asked;
-      expect(nonce).not.toBe("");
-      const dpop = mintProof(key, target(), { nonce });
-      expect(await call(gateway, { authorization, dpop })).toEqual({ tenant: "tenant-a" });
-      // A nonce of another secret is requested again; a secret that is too short changes nothing.
-      await writeFile(file, `${target().method.padEnd(40, "x")}\n`);
-      await gateway.app.reload();
-      await writeFile(file, "short");
-      await gateway.app.reload();
-      const askedAgain = await call(gateway, { authorization, dpop: mintProof(key, target(), { nonce }) });
-      expect(askedAgain.challenge).toContain('error="use_dpop_nonce"');
-      const newest = mintProof(key, target(), { nonce: askedAgain.nonce ?? "" });
-      expect(await call(gateway, { authorization, dpop: newest })).toEqual({ tenant: "tenant-a" });
-    }
-    expect(gateway.logged.join("")).toContain("SVC_DPOP_NONCE_KEY: holds a secret of fewer than 32 characters");
-  } finally {
-    await h2Close(sessions.get(gateway) as ClientHttp2Session);
-    sessions.delete(gateway);
-    await gateway.stop();
+  for (const { call, target } of wires) {
+    const authorization = `DPoP ${token}`;
+    const asked = await call(gateway, { authorization, dpop: mintProof(key, target()) });
+    expect(asked.challenge).toContain('error="use_dpop_nonce"');
+    const { nonce = "" } = asked;
+    expect(nonce).not.toBe("");
+    const dpop = mintProof(key, target(), { nonce });
+    expect(await call(gateway, { authorization, dpop })).toEqual({ tenant: "tenant-a" });
+    // A nonce of another secret is requested again; a secret that is too short changes nothing.
+    await writeFile(file, `${target().method.padEnd(40, "x")}\n`);
+    await gateway.app.reload();
+    await writeFile(file, "short");
+    await gateway.app.reload();
+    const askedAgain = await call(gateway, { authorization, dpop: mintProof(key, target(), { nonce }) });
+    expect(askedAgain.challenge).toContain('error="use_dpop_nonce"');
+    const newest = mintProof(key, target(), { nonce: askedAgain.nonce ?? "" });
+    expect(await call(gateway, { authorization, dpop: newest })).toEqual({ tenant: "tenant-a" });
   }
+  expect(gateway.logged.join("")).toContain("SVC_DPOP_NONCE_KEY: holds a secret of fewer than 32 characters");
 });

@@ -5,21 +5,21 @@ import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { runCommandLine } from "../../clients/typescript/src/enforce/cli-program.ts";
 import { startIssuer } from "../../dev/issuer.ts";
 import { startEnforcementStack } from "../harness/enforcement.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 
 const folder = folderForFile("enforce-cli");
 const at = (name: string) => join(folder, name);
 const root = join(import.meta.dirname, "../..");
 const plaintext = Buffer.from("what no other program reads\n".repeat(1000));
 
-const stack = await startEnforcementStack();
+const stack = await forFile(startEnforcementStack());
 const logKey = await stack.logKey();
 writeFileSync(at("plain"), plaintext);
-afterAll(() => stack.stop());
 
 interface Ran {
   readonly code: number;
@@ -202,14 +202,10 @@ test.each<[number, string, object?]>([
 
 test("a refusal of the service is shown with its reason", async () => {
   const [client] = stack.stack.issuer.clients;
-  const other = await startIssuer({ clients: client === undefined ? [] : [client] });
-  try {
-    const ran = await run("protect @/plain @/new --resource-kind x", { env: { PLATFORM_ISSUER: other.url } });
-    expect(ran.code).toBe(5);
-    expect(ran.err).toMatch(/^svc-platform: the platform refused the call, invalid_token: .+ \(request [\w-]+\)\n$/);
-  } finally {
-    await other.stop();
-  }
+  const other = await forTest(startIssuer({ clients: client === undefined ? [] : [client] }));
+  const ran = await run("protect @/plain @/new --resource-kind x", { env: { PLATFORM_ISSUER: other.url } });
+  expect(ran.code).toBe(5);
+  expect(ran.err).toMatch(/^svc-platform: the platform refused the call, invalid_token: .+ \(request [\w-]+\)\n$/);
 });
 
 test("help is printed, and exits with 0", async () => {

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { PassThrough, Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { BulkClient } from "../../clients/typescript/src/bulk.ts";
 import { SharedCalls } from "../../clients/typescript/src/enforce/bulk-platform.ts";
 import {
@@ -17,13 +17,13 @@ import {
 } from "../../clients/typescript/src/enforce/index.ts";
 import { PlatformError } from "../../clients/typescript/src/index.ts";
 import { enforcementFolder, startEnforcementStack } from "../harness/enforcement.ts";
+import { forFile } from "../harness/lifetimes.ts";
 
 const key = localKey("local-symmetric-key", randomBytes(32));
 const plaintext = randomBytes(1_024);
 
-const stack = await startEnforcementStack({ SVC_BULK: "on" });
+const stack = await forFile(startEnforcementStack({ SVC_BULK: "on" }));
 const logKeys = [await stack.logKey(), await stack.logKey("payroll-c")];
-afterAll(() => stack.stop());
 const { at, spool, files } = enforcementFolder("plain", plaintext);
 
 function enforcer(options: Partial<EnforcerOptions> = {}) {

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import {
   createEnforcer,
   localKey,
@@ -13,6 +13,7 @@ import {
 import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
 import { failureOf } from "../harness/enforcement.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { makeProofs, startProvers, trySwaps } from "../harness/swapped-proofs.ts";
 
 /** One in so many of all swaps; test/long/enforcement-swaps.test.ts tries thousands. */
@@ -21,10 +22,9 @@ const oneIn = 2_003;
 const folder = folderForFile("proofs");
 const at = (name: string) => join(folder, name);
 
-const stack = await startProvers();
+const stack = await forFile(startProvers());
 const logKeys = [await stack.logKey(), await stack.logKey("payroll-c")];
 const proofs = await makeProofs(stack, folder);
-afterAll(() => stack.stop());
 
 test("every proof verifies, for its own kind only", async () => {
   for (const { path, kind } of proofs) {

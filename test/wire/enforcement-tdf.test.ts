@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { digestOfBytes } from "../../clients/typescript/src/enforce/data.ts";
 import {
   bytesSource,
@@ -20,13 +20,13 @@ import {
   readContainer,
 } from "../../clients/typescript/src/enforce/tdf-zip.ts";
 import { enforcementFolder, failureOf, startEnforcementStack } from "../harness/enforcement.ts";
+import { forFile } from "../harness/lifetimes.ts";
 
 const profile = "tdf";
 const resource = { kind: "customer-record", id: "cust-1" };
 const data = Buffer.from(Array.from({ length: 2_500_000 }, (_, i) => i % 249));
 
-const stack = await startEnforcementStack();
-afterAll(() => stack.stop());
+const stack = await forFile(startEnforcementStack());
 const { at } = enforcementFolder("data", data);
 
 test("receipts show who made a file and its rewrap, and no manifest that is not the one of its assertion", async () => {

@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import {
   createEnforcer,
   createKeyFile,
@@ -18,6 +18,7 @@ import {
 import type { Decision, EvidenceEvent } from "../../clients/typescript/src/enforce/platform.ts";
 import { draws } from "../harness/draws.ts";
 import { enforcementFolder, failureOf, noAnswer, startEnforcementStack } from "../harness/enforcement.ts";
+import { forFile } from "../harness/lifetimes.ts";
 
 const key = localKey("local-symmetric-key", randomBytes(32));
 const otherKey = localKey("local-other-key", randomBytes(32));
@@ -25,8 +26,7 @@ const workload = { application: "payroll-export", environment: "production" };
 const resource = { kind: "customer-record", id: "cust-8841", mime_type: "application/pdf" };
 const plaintext = randomBytes(2_500_000);
 
-const stack = await startEnforcementStack();
-afterAll(() => stack.stop());
+const stack = await forFile(startEnforcementStack());
 const { at, spool, files } = enforcementFolder("plain", plaintext);
 
 function enforcer(options: Partial<EnforcerOptions> = {}) {

@@ -1,11 +1,8 @@
 /** Every refusal of the contract's error table that a caller can bring about, on the JSON routes and over gRPC. */
-import type { ClientHttp2Session } from "node:http2";
-import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, lockStore, rest } from "../harness/gateway.ts";
 import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H1Answer, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -16,22 +13,13 @@ import type { Members } from "../harness/tokens.ts";
 const maxBodyBytes = 4096;
 const allScopes = "platform-api.access policy.read keys.use artifacts.write evidence.write";
 const issuer = await issuerForFile();
-let gateway: Gateway;
-let session: ClientHttp2Session;
-let token: string;
-
-beforeAll(async () => {
-  gateway = await startGateway({
-    env: { SVC_OIDC_ISSUER: issuer.url, SVC_MAX_BODY_BYTES: String(maxBodyBytes) },
-    overrides: { limits: { bodyTimeoutMs: 100, maxDeadlineMs: 400 } },
-  });
-  session = await h2Connect(gateway.url);
-  token = mint();
+const gateway = await gatewayForFile({
+  env: { SVC_OIDC_ISSUER: issuer.url, SVC_MAX_BODY_BYTES: String(maxBodyBytes) },
+  overrides: { limits: { bodyTimeoutMs: 100, maxDeadlineMs: 400 } },
 });
-afterAll(async () => {
-  await h2Close(session);
-  await gateway.stop();
-});
+const session = await h2Connect(gateway.url);
+const token = mint();
+afterAll(() => h2Close(session));
 
 function mint(claims: Members = {}): string {
   return issuer.token({ scope: allScopes, ...claims });
@@ -180,13 +168,8 @@ describe.each([
   });
 
   test("504 if the caller cannot wait for a store that is down", async () => {
-    const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
-    database.exec("BEGIN IMMEDIATE");
-    try {
-      expect(await call({})).toMatchObject({ status: status(504), reason: "deadline_exceeded" });
-    } finally {
-      database.close();
-    }
+    using _ = lockStore(gateway);
+    expect(await call({})).toMatchObject({ status: status(504), reason: "deadline_exceeded" });
   });
 
   test("faults of the headers are reported first, in a fixed order", async () => {

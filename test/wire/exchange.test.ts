@@ -1,43 +1,32 @@
 /** What one exchange does, or has done to it, ends that exchange, at worst its connection, and nothing else. */
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import tls from "node:tls";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
+import { folderForFile } from "../harness/folder.ts";
 import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
 import { h2Fields, h2Frame, h2Preface } from "../harness/h2-frames.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 
-const directories: string[] = [];
-const services: RunningService[] = [];
-
-async function start(settings: Readonly<Record<string, string>> = {}): Promise<RunningService> {
-  const directory = mkdtempSync(join(tmpdir(), "svc-exchange-"));
-  directories.push(directory);
-  const service = await startService(directory, { ...serviceSettings(directory, issuer.url), ...settings });
-  services.push(service);
-  return service;
-}
-
 const issuer = await issuerForFile();
-afterAll(async () => {
-  for (const { child } of services) child.kill("SIGKILL");
-  await Promise.all(services.map(({ ended }) => ended));
-  for (const directory of directories) rmSync(directory, { recursive: true });
-});
+const folder = folderForFile("exchange");
+
+function start(settings: Readonly<Record<string, string>> = {}): Promise<RunningService> {
+  const directory = mkdtempSync(join(folder, "service-"));
+  return startService(directory, { ...serviceSettings(directory, issuer.url), ...settings });
+}
 
 /** Lines of the log that say that something went wrong. */
 const failures = ({ lines }: RunningService) => lines.filter((line) => /"level":"(error|fatal)"/.test(line));
 const isServed = async (url: string, path: string) => (await h1Exchange(url, h1Request(`GET ${path}`, [])))?.status;
 
+const service = await forFile(start());
+
 describe("any caller", () => {
-  let service: RunningService;
-  beforeAll(async () => {
-    service = await start();
-  });
   afterEach(async () => {
     expect(await isServed(service.url, "/v1/sdk/whoami")).toBe(401);
     expect(await isServed(service.opsUrl, "/livez")).toBe(200);
@@ -161,19 +150,16 @@ describe("any caller", () => {
   });
 });
 
+const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
+const secure = await forFile(
+  start({ SVC_TLS_CERT: join(fixtures, "server.crt.pem"), SVC_TLS_KEY: join(fixtures, "server.key.pem") }),
+);
+
 describe("over TLS", () => {
-  let service: RunningService;
-  beforeAll(async () => {
-    const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
-    service = await start({
-      SVC_TLS_CERT: join(fixtures, "server.crt.pem"),
-      SVC_TLS_KEY: join(fixtures, "server.key.pem"),
-    });
-  });
-  afterEach(() => expect(failures(service)).toEqual([]));
+  afterEach(() => expect(failures(secure)).toEqual([]));
 
   async function connected(protocol: string): Promise<tls.TLSSocket> {
-    const port = Number(new URL(service.url).port);
+    const port = Number(new URL(secure.url).port);
     const socket = tls.connect({ port, rejectUnauthorized: false, ALPNProtocols: [protocol] });
     await once(socket, "secureConnect");
     return socket;
@@ -212,7 +198,7 @@ describe("over TLS", () => {
 });
 
 test("during shutdown, HTTP/1.1 answers close their connection", async () => {
-  const service = await start();
+  const service = await forTest(start());
   const [single, pair, early] = await Promise.all([
     h1Connect(service.url),
     h1Connect(service.url),
@@ -263,7 +249,7 @@ test("during shutdown, HTTP/1.1 answers close their connection", async () => {
 });
 
 test("callers with persistent connections lose no call when the service stops", async () => {
-  const service = await start();
+  const service = await forTest(start());
   const request = h1Request("GET /v1/sdk/whoami", []);
   const connections = await Promise.all(Array.from({ length: 32 }, () => h1Connect(service.url)));
   const call = async (connection: H1Connection) => {
@@ -283,13 +269,11 @@ test("callers with persistent connections lose no call when the service stops", 
   expect(await service.ended).toEqual({ code: 0, signal: null });
 });
 
+const defects = new URL("../fixtures/defects.ts", import.meta.url);
+const failing = await forFile(start({ NODE_OPTIONS: `--import=${defects}` }));
+
 describe("an exception", () => {
-  const defects = new URL("../fixtures/defects.ts", import.meta.url);
-  let service: RunningService;
-  beforeAll(async () => {
-    service = await start({ NODE_OPTIONS: `--import=${defects}` });
-  });
-  const connectionsEnded = () => failures(service).filter((line) => line.includes("connection ended")).length;
+  const connectionsEnded = () => failures(failing).filter((line) => line.includes("connection ended")).length;
 
   describe.each([
     "a throw",
@@ -303,7 +287,7 @@ describe("an exception", () => {
     test.each(["url", "opsUrl"] as const)("in HTTP/1.1 ends its own connection only (%s)", async (listener) => {
       const before = connectionsEnded();
       const path = listener === "url" ? "/v1/sdk/whoami" : "/livez";
-      const [guilty, other] = await Promise.all([h1Connect(service[listener]), h1Connect(service[listener])]);
+      const [guilty, other] = await Promise.all([h1Connect(failing[listener]), h1Connect(failing[listener])]);
       guilty.write(h1Request(`GET ${path}`, [`X-Defect: ${name}`]));
       await guilty.closed;
       other.write(h1Request(`GET ${path}`, []));
@@ -314,7 +298,7 @@ describe("an exception", () => {
 
     test("in HTTP/2 ends its own connection only", async () => {
       const before = connectionsEnded();
-      const [guilty, other] = await Promise.all([h2Connect(service.url), h2Connect(service.url)]);
+      const [guilty, other] = await Promise.all([h2Connect(failing.url), h2Connect(failing.url)]);
       const gone = new Promise((resolve) => guilty.once("close", resolve));
       void h2Call(guilty, { method: "GET", path: "/v1/sdk/whoami", headers: { "x-defect": name } });
       await gone;
@@ -325,35 +309,35 @@ describe("an exception", () => {
   });
 
   test("of a library that no longer listens for errors ends its own exchange only", async () => {
-    const before = failures(service).length;
-    const watches = () => service.lines.filter((line) => line.includes('"rpc":"Health/Watch"')).length;
+    const before = failures(failing).length;
+    const watches = () => failing.lines.filter((line) => line.includes('"rpc":"Health/Watch"')).length;
     const known = watches();
-    const connection = await h1Connect(service.url);
+    const connection = await h1Connect(failing.url);
     // Its answer goes on, so that the one behind it waits, and that request is not read.
     const type = ["Content-Type: application/connect+json", "Content-Length: 7"];
     const watch = h1Request("POST /grpc.health.v1.Health/Watch", type, "\0\0\0\0\u0002{}");
     connection.write(watch + h1Request("GET /v1/sdk/whoami", ["X-Defect: a library that listens no longer"]));
     // Both are under way when another one is answered.
-    expect(await isServed(service.url, "/v1/sdk/whoami")).toBe(401);
+    expect(await isServed(failing.url, "/v1/sdk/whoami")).toBe(401);
     connection.destroy();
     await expect.poll(watches).toBe(known + 1);
-    expect(await isServed(service.url, "/v1/sdk/whoami")).toBe(401);
-    expect(failures(service)).toHaveLength(before);
+    expect(await isServed(failing.url, "/v1/sdk/whoami")).toBe(401);
+    expect(failures(failing)).toHaveLength(before);
   });
 
   test("as an unhandled rejection in a call, later or in shared work, ends no connection", async () => {
-    const connection = await h1Connect(service.url);
+    const connection = await h1Connect(failing.url);
     connection.write(h1Request("GET /v1/sdk/whoami", ["X-Defect: a refusal that no caller awaits"]));
     expect((await connection.next())?.status).toBe(401);
-    await expect.poll(() => failures(service).filter((line) => line.includes("reached no caller"))).toHaveLength(1);
+    await expect.poll(() => failures(failing).filter((line) => line.includes("reached no caller"))).toHaveLength(1);
     connection.write(h1Request("GET /v1/sdk/whoami", []));
     expect((await connection.next())?.status).toBe(401);
     connection.destroy();
   });
 
   test("outside every exchange stops the service", async () => {
-    await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", ["X-Defect: outside every exchange"]));
-    expect(await service.ended).toEqual({ code: 1, signal: null });
-    expect(failures(service).filter((line) => line.includes('"level":"fatal"'))).toHaveLength(1);
+    await h1Exchange(failing.url, h1Request("GET /v1/sdk/whoami", ["X-Defect: outside every exchange"]));
+    expect(await failing.ended).toEqual({ code: 1, signal: null });
+    expect(failures(failing).filter((line) => line.includes('"level":"fatal"'))).toHaveLength(1);
   });
 });

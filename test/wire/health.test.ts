@@ -12,6 +12,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
 import { gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
 const protectionService = "platform.sdk.v1.ProtectionService";
@@ -84,8 +85,7 @@ describe("Check", () => {
 
 describe("Watch", () => {
   test("sends the state at once, follows the issuer's keys, and ends with the service", async () => {
-    const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
-    onTestFinished(() => issuer.stop());
+    const issuer = await forTest(startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]));
     issuer.answer = (_path, response) => response.writeHead(503).end();
     const watched = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
     const watching = healthOf(watched.url).watch({ service: "" })[Symbol.asyncIterator]();

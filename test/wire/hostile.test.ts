@@ -3,7 +3,7 @@
  * neither fails (no answer is its own fault), nor ends, nor hangs, nor grows; and the next caller is served.
  */
 import { once } from "node:events";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
@@ -12,8 +12,9 @@ import { type H1Answer, type H1Connection, h1Connect, h1Exchange, h1Request } fr
 import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { methodOn } from "../harness/methods.ts";
-import { type RunningService, serviceSettings, startLimitedService } from "../harness/process.ts";
+import { serviceSettings, startLimitedService } from "../harness/process.ts";
 
 const plan = methodOn("/v1/sdk/protection-plan");
 const planBody = sampleCalls().find(({ route }) => route === plan.restPath)?.body ?? {};
@@ -22,32 +23,22 @@ const mebibyte = 1024 * 1024;
 
 const issuer = await issuerForFile();
 const directory = folderForFile("hostile");
-let service: RunningService;
-let token: string;
-let baselineBytes: number;
+const settings = serviceSettings(directory, issuer.url);
+const service = await forFile(startLimitedService(directory, settings, { bodyTimeoutMs: 200 }));
+const token = issuer.token({ scope: "platform-api.access policy.read artifacts.write" });
 /** Lines of the log that were looked at already. */
 let seenLines = 0;
 /** Connections that say too little, opened at the start: by the end of the file their time is up. */
-let reluctant: Readonly<Record<"silent" | "slowHeaders" | "partialPreface", H1Connection>>;
-
-beforeAll(async () => {
-  service = await startLimitedService(directory, serviceSettings(directory, issuer.url), { bodyTimeoutMs: 200 });
-  token = issuer.token({ scope: "platform-api.access policy.read artifacts.write" });
-  reluctant = {
-    silent: await h1Connect(service.url),
-    slowHeaders: await h1Connect(service.url),
-    partialPreface: await h1Connect(service.url),
-  };
-  reluctant.slowHeaders.write("GET /v1/sdk/whoami HTTP/1.1\r\nHost: localhost\r\nX-Slow: ");
-  reluctant.partialPreface.write("PRI * HTTP/2.0\r\n");
-  // Warm: what a first call of each kind makes is no growth.
-  for (let i = 0; i < 50; i++) await onRest(JSON.stringify(planBody));
-  baselineBytes = service.residentBytes();
-});
-afterAll(async () => {
-  service.child.kill("SIGKILL");
-  await service.ended;
-});
+const reluctant = {
+  silent: await h1Connect(service.url),
+  slowHeaders: await h1Connect(service.url),
+  partialPreface: await h1Connect(service.url),
+};
+reluctant.slowHeaders.write("GET /v1/sdk/whoami HTTP/1.1\r\nHost: localhost\r\nX-Slow: ");
+reluctant.partialPreface.write("PRI * HTTP/2.0\r\n");
+// Warm: what a first call of each kind makes is no growth.
+for (let i = 0; i < 50; i++) await onRest(JSON.stringify(planBody));
+const baselineBytes = service.residentBytes();
 
 // After everything that follows the next caller is served, and no line of the log speaks of a failure.
 afterEach(async () => {

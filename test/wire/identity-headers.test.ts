@@ -1,8 +1,7 @@
 /** Callers whom a trusted ingress names in headers: what counts, on the JSON routes and over gRPC. */
-import type { ClientHttp2Session } from "node:http2";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { type Lines, reasonOnBoth } from "../harness/both-wires.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -18,36 +17,22 @@ const replaced = (name: string, ...values: string[]): Lines => [
   ...values.map((value) => [name, value] as const),
 ];
 
-interface Edge {
-  readonly gateway: Gateway;
-  readonly session: ClientHttp2Session;
-  stop(): Promise<void>;
-}
-
-async function startEdge(env: Record<string, string>): Promise<Edge> {
-  const gateway = await startGateway({ env });
+/** A gateway for all tests of the file, and a session of its own for HTTP/2. */
+async function edgeForFile(env: Record<string, string>) {
+  const gateway = await gatewayForFile({ env });
   const session = await h2Connect(gateway.url);
-  return {
-    gateway,
-    session,
-    async stop() {
-      await h2Close(session);
-      await gateway.stop();
-    },
-  };
+  afterAll(() => h2Close(session));
+  return { gateway, session };
 }
+type Edge = Awaited<ReturnType<typeof edgeForFile>>;
 
 const reasonFor = ({ gateway, session }: Edge, lines: Lines) => reasonOnBoth(gateway.url, session, lines);
 
-describe("trusted_headers", () => {
-  let edge: Edge;
-  beforeAll(async () => {
-    edge = await startEdge({ SVC_AUTH_MODE: "trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.1" });
-  });
-  afterAll(() => edge.stop());
+const trusting = await edgeForFile({ SVC_AUTH_MODE: "trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.1" });
 
+describe("trusted_headers", () => {
   test("the caller is the one that the ingress names, and discovery says how", async () => {
-    const { body } = await rest(`${edge.gateway.url}/v1/sdk/capabilities`, { headers: Object.fromEntries(good) });
+    const { body } = await rest(`${trusting.gateway.url}/v1/sdk/capabilities`, { headers: Object.fromEntries(good) });
     expect(body).toMatchObject({
       auth_mode: "trusted_headers",
       auth_configuration: { mode: "bearer_token_validation", proof_of_possession: "none", oidc_issuer_ready: false },
@@ -60,7 +45,7 @@ describe("trusted_headers", () => {
       },
     });
     expect(body.auth_configuration).not.toHaveProperty("oidc_issuer");
-    expect((await fetch(`${edge.gateway.opsUrl}/readyz`)).status).toBe(200);
+    expect((await fetch(`${trusting.gateway.opsUrl}/readyz`)).status).toBe(200);
   });
 
   test.each<[string, Lines, string | undefined]>([
@@ -77,11 +62,11 @@ describe("trusted_headers", () => {
     ["a trailer announced", [...good, ["trailer", "X-Svc-Tenant-Id"]], "invalid_token"],
     ["names with underscores", good.map(([name, value]) => [name.replaceAll("-", "_"), value]), "missing_token"],
   ])("%s: %s %s", async (_name, lines, reason) => {
-    expect(await reasonFor(edge, lines)).toBe(reason);
+    expect(await reasonFor(trusting, lines)).toBe(reason);
   });
 
   test("identity in trailers is ignored", async () => {
-    const { trailers } = await h2Call(edge.session, {
+    const { trailers } = await h2Call(trusting.session, {
       path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
       headers: { "content-type": "application/grpc" },
       body: frame(Buffer.alloc(0)),
@@ -90,26 +75,22 @@ describe("trusted_headers", () => {
     expect(refusalInTrailers(trailers)?.reason).toBe("missing_token");
     const head = h1Request("POST /v1/sdk/evidence", ["content-type: application/json", "transfer-encoding: chunked"]);
     const body = `2\r\n{}\r\n0\r\n${good.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
-    expect((await h1Exchange(edge.gateway.url, head + body))?.text).toContain("missing_token");
+    expect((await h1Exchange(trusting.gateway.url, head + body))?.text).toContain("missing_token");
   });
 
   test("no identity of an earlier call on the connection is remembered", async () => {
     for (const lines of [good, [], good])
-      expect(await reasonFor(edge, lines)).toBe(lines === good ? undefined : "missing_token");
+      expect(await reasonFor(trusting, lines)).toBe(lines === good ? undefined : "missing_token");
   });
 });
 
+const either = await edgeForFile({
+  SVC_AUTH_MODE: "bearer_token_or_trusted_headers",
+  SVC_TRUSTED_PROXIES: "127.0.0.1",
+});
+const token = await either.gateway.token();
+
 describe("bearer_token_or_trusted_headers", () => {
-  let edge: Edge;
-  let token: string;
-  beforeAll(async () => {
-    edge = await startEdge({
-      SVC_AUTH_MODE: "bearer_token_or_trusted_headers",
-      SVC_TRUSTED_PROXIES: "127.0.0.1",
-    });
-    token = await edge.gateway.token();
-  });
-  afterAll(() => edge.stop());
   const authorization = (value: string) => ["authorization", value] as const;
 
   test.each<[string, () => Lines, string | undefined]>([
@@ -136,34 +117,28 @@ describe("bearer_token_or_trusted_headers", () => {
     ],
   ])("%s", async (_name, lines, reason) => {
     // A client of HTTP/2 refuses to send the header twice; over HTTP/1.1 the bytes are ours.
-    if (_name !== "two tokens and good headers") return expect(await reasonFor(edge, lines())).toBe(reason);
+    if (_name !== "two tokens and good headers") return expect(await reasonFor(either, lines())).toBe(reason);
     const headers = lines().map(([name, value]) => `${name}: ${value}`);
-    const answer = await h1Exchange(edge.gateway.url, h1Request("GET /v1/sdk/whoami", headers));
+    const answer = await h1Exchange(either.gateway.url, h1Request("GET /v1/sdk/whoami", headers));
     expect(JSON.parse(answer?.text ?? "").error.reason).toBe(reason);
   });
 
   test("the token decides the caller if both are present", async () => {
     const headers = Object.fromEntries(replaced("x-svc-user-id", "another-principal"));
-    const { body } = await rest(`${edge.gateway.url}/v1/sdk/whoami`, { token, headers });
+    const { body } = await rest(`${either.gateway.url}/v1/sdk/whoami`, { token, headers });
     expect(body.caller).toMatchObject({ principal_id: "payroll-service", auth_source: "bearer_token" });
   });
 });
 
-describe("from an address that is not the ingress", () => {
-  let edge: Edge;
-  beforeAll(async () => {
-    edge = await startEdge({ SVC_AUTH_MODE: "trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.2" });
-  });
-  afterAll(() => edge.stop());
+const elsewhere = await edgeForFile({ SVC_AUTH_MODE: "trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.2" });
 
-  test("identity headers are ignored, counted and logged without their values", async () => {
-    expect(await reasonFor(edge, good)).toBe("missing_token");
-    const forwarded: Lines = [...good, ["x-forwarded-for", "127.0.0.2"], ["forwarded", "for=127.0.0.2"]];
-    expect(await reasonFor(edge, forwarded)).toBe("missing_token");
-    const metrics = await (await fetch(`${edge.gateway.opsUrl}/metrics`)).text();
-    expect(metrics).toContain("svc_identity_headers_ignored_total 4");
-    const logged = edge.gateway.logged.join("");
-    expect(logged).toContain("identity headers of an untrusted peer ignored");
-    expect(logged).not.toContain("payroll-service");
-  });
+test("from an address that is not the ingress, identity headers are ignored, counted and logged without their values", async () => {
+  expect(await reasonFor(elsewhere, good)).toBe("missing_token");
+  const forwarded: Lines = [...good, ["x-forwarded-for", "127.0.0.2"], ["forwarded", "for=127.0.0.2"]];
+  expect(await reasonFor(elsewhere, forwarded)).toBe("missing_token");
+  const metrics = await (await fetch(`${elsewhere.gateway.opsUrl}/metrics`)).text();
+  expect(metrics).toContain("svc_identity_headers_ignored_total 4");
+  const logged = elsewhere.gateway.logged.join("");
+  expect(logged).toContain("identity headers of an untrusted peer ignored");
+  expect(logged).not.toContain("payroll-service");
 });

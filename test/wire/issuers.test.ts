@@ -1,10 +1,10 @@
 /** Several token issuers, each with tenants of its own, as callers, operators and attackers see them. */
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
+import { folderForFile, replaceFile } from "../harness/folder.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 
 // One key id for all, so that only the issuer tells them apart.
@@ -12,8 +12,7 @@ const keys = [1, 2, 3].map(() => newTestKey("ES256", "key-1")) as [TestKey, Test
 const tenants = ["acme", "umbrella", "initech"] as const;
 const scope = "platform-api.access policy.read evidence.write";
 
-let folder: string;
-let file: string;
+const file = join(folderForFile("issuers"), "issuers.yaml");
 let issuers: [StaticIssuer, StaticIssuer, StaticIssuer];
 let gateway: Gateway;
 
@@ -21,8 +20,7 @@ let gateway: Gateway;
 function write(content: number | string, changes: Members = {}): void {
   const entries = issuers.map(({ url }, i) => [url, { tenants: { list: [tenants[i]] }, ...changes }]);
   const table = typeof content === "string" ? content : { issuers: Object.fromEntries(entries.slice(0, content)) };
-  writeFileSync(`${file}.new`, typeof table === "string" ? table : JSON.stringify(table));
-  renameSync(`${file}.new`, file);
+  replaceFile(file, typeof table === "string" ? table : JSON.stringify(table));
 }
 
 const tokenOf = (index: 0 | 1 | 2, claims: Members = {}, key: TestKey = keys[index]) =>
@@ -32,30 +30,21 @@ const statusOf = async (token: string) => (await whoami(token)).status;
 const readiness = async () => (await rest(`${gateway.opsUrl}/readyz`, {})).body;
 const check = async () => (await readiness()).checks.find(({ name }: { name: string }) => name === "issuer_keys");
 
+const settings = { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file };
 async function start(env: Record<string, string> = {}): Promise<void> {
-  gateway = await startGateway({ env: { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env } });
+  gateway = await forTest(startGateway({ env: { ...settings, ...env } }));
   await expect.poll(check, { timeout: 10_000 }).toEqual({ name: "issuer_keys", status: "ok" });
 }
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "svc-issuers-"));
-  file = join(folder, "issuers.yaml");
-  issuers = [
-    await startStaticIssuer([keys[0].publicJwk]),
-    await startStaticIssuer([keys[1].publicJwk]),
-    await startStaticIssuer([keys[2].publicJwk]),
-  ];
+  const starting = keys.map(({ publicJwk }) => forTest(startStaticIssuer([publicJwk])));
+  issuers = (await Promise.all(starting)) as typeof issuers;
   write(3);
-});
-afterEach(async () => {
-  await gateway?.stop();
-  for (const issuer of issuers) await issuer.stop();
-  rmSync(folder, { recursive: true });
 });
 
 test("an issuer that is down at the start is named, and the service is ready for the other tenants", async () => {
   await issuers[1].stop();
-  gateway = await startGateway({ env: { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file } });
+  gateway = await forTest(startGateway({ env: settings }));
   await expect.poll(check, { timeout: 10_000 }).toEqual({
     name: "issuer_keys",
     status: "ok",

@@ -1,16 +1,16 @@
 /** api/ledger.schema.json describes what the service writes: records of every kind, receipts, and lines of packs. */
 import { readFileSync } from "node:fs";
-import { appendFile, cp, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { appendFile, cp } from "node:fs/promises";
 import { join } from "node:path";
 import { Ajv2020, type AnySchemaObject } from "ajv/dist/2020.js";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import vectors from "../../clients/conformance/vectors/ranges.json" with { type: "json" };
 import { sampleCalls } from "../../dev/requests.ts";
 import { adoptionRecord, clockAcceptanceRecord, holdReleaseRecord } from "../../src/ledger/record/operator-records.ts";
 import { findReceipt, readExactLeaf, readExactRecord } from "../../src/ledger/record/receipt.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { folderForFile } from "../harness/folder.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
 import { changedLines, numbersFrom } from "../unit/ledger/pack/mutations.ts";
 import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
@@ -59,64 +59,54 @@ function attributesIn(answer: unknown): readonly string[] {
   return Object.keys((record?.outcome.caller_attributes ?? {}) as object);
 }
 
-describe("a gateway's receipts", () => {
-  let gateway: Gateway;
-  let policies: string;
-  beforeAll(async () => {
-    // With what is recorded only where it is declared.
-    policies = await mkdtemp(join(tmpdir(), "ledger-schema-"));
-    await cp(join(import.meta.dirname, "../../policies"), policies, { recursive: true });
-    await appendFile(join(policies, "manifest.yaml"), declaration);
-    gateway = await startGateway({ env: { SVC_POLICY_DIR: policies } });
-  });
-  afterAll(async () => {
-    await gateway.stop();
-    await rm(policies, { recursive: true });
-  });
-  const declaration = `
+const declaration = `
 caller_attributes:
   client: { type: text, claim: client_id, required: true }
   lifetime: { type: whole_number, claim: exp }
 `;
+// With what is recorded only where it is declared.
+const policies = folderForFile("ledger-schema");
+await cp(join(import.meta.dirname, "../../policies"), policies, { recursive: true });
+await appendFile(join(policies, "manifest.yaml"), declaration);
+const gateway = await gatewayForFile({ env: { SVC_POLICY_DIR: policies } });
 
-  const described = { workload: { application: "a" }, resource: { kind: "k" } };
-  const minimal: Readonly<Record<string, object>> = {
-    "protection-plan": { ...described, operation: "rewrap" },
-    "policy-resolve": { ...described, operation: "access" },
-    "key-access-plan": { ...described, operation: "unwrap" },
-    "artifact-register": {
-      ...described,
-      operation: "protect",
-      artifact_profile: "tdf",
-      artifact_digest: `sha256:${"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}`,
-      artifact_object_b64: "YWJj",
-      decision_id: "019a0000-0000-7000-8000-000000000000",
-    },
-    evidence: { ...described, event_type: "deny", occurred_at: "2026-01-02T00:00:00Z" },
-  };
+const about = { workload: { application: "a" }, resource: { kind: "k" } };
+const minimal: Readonly<Record<string, object>> = {
+  "protection-plan": { ...about, operation: "rewrap" },
+  "policy-resolve": { ...about, operation: "access" },
+  "key-access-plan": { ...about, operation: "unwrap" },
+  "artifact-register": {
+    ...about,
+    operation: "protect",
+    artifact_profile: "tdf",
+    artifact_digest: `sha256:${"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}`,
+    artifact_object_b64: "YWJj",
+    decision_id: "019a0000-0000-7000-8000-000000000000",
+  },
+  evidence: { ...about, event_type: "deny", occurred_at: "2026-01-02T00:00:00Z" },
+};
 
-  test("match the schema, full and brief, with all options and with none", async () => {
-    const token = await gateway.token();
-    const kinds = new Set<string>();
-    let decisionId: string | undefined;
-    for (const route of Object.keys(minimal)) {
-      const full = sampleCalls(decisionId).find((call) => call.route.endsWith(route))?.body;
-      for (const body of [full, minimal[route]]) {
-        const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body });
-        expect([answer.status, route]).toEqual([200, route]);
-        decisionId ??= answer.body.decision?.decision_id;
-        kinds.add(kindOfFitting(answer.body));
-        if (answer.body.decision !== undefined) expect(attributesIn(answer.body)).toEqual(["client", "lifetime"]);
-      }
-      const brief = await rest(`${gateway.url}/v1/sdk/${route}`, {
-        token,
-        body: full,
-        headers: { "x-svc-receipt": "brief" },
-      });
-      expect(problemsOf("receipt", findReceipt(brief.body))).toEqual([]);
+test("a gateway's receipts match the schema, full and brief, with all options and with none", async () => {
+  const token = await gateway.token();
+  const kinds = new Set<string>();
+  let decisionId: string | undefined;
+  for (const route of Object.keys(minimal)) {
+    const full = sampleCalls(decisionId).find((call) => call.route.endsWith(route))?.body;
+    for (const body of [full, minimal[route]]) {
+      const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body });
+      expect([answer.status, route]).toEqual([200, route]);
+      decisionId ??= answer.body.decision?.decision_id;
+      kinds.add(kindOfFitting(answer.body));
+      if (answer.body.decision !== undefined) expect(attributesIn(answer.body)).toEqual(["client", "lifetime"]);
     }
-    expect([...kinds]).toEqual(["decision", "registration", "evidence"]);
-  });
+    const brief = await rest(`${gateway.url}/v1/sdk/${route}`, {
+      token,
+      body: full,
+      headers: { "x-svc-receipt": "brief" },
+    });
+    expect(problemsOf("receipt", findReceipt(brief.body))).toEqual([]);
+  }
+  expect([...kinds]).toEqual(["decision", "registration", "evidence"]);
 });
 
 test("receipts of whole calls match the schema", () => {

@@ -8,6 +8,7 @@ import { parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { leafHash } from "../../src/ledger/tlog/tree.ts";
 import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 
 const gateway = await gatewayForFile();
 const token = await gateway.token();
@@ -99,13 +100,9 @@ test.each(["from=x&to=2", "from=1&to=2&size=2", "from=1&from=1&to=2", "From=1&to
 );
 
 test("off loopback only health and metrics are open", async () => {
-  const open = await startGateway({ env: { SVC_OPS_LISTEN: "0.0.0.0:0" } });
-  try {
-    const url = open.opsUrl.replace("0.0.0.0", "127.0.0.1");
-    expect((await fetch(`${url}/livez`)).status).toBe(200);
-    expect((await fetch(`${url}/ledger`)).status).toBe(404);
-    expect((await fetch(`${url}/ledger/${log.name}/checkpoint`)).status).toBe(404);
-  } finally {
-    await open.stop();
-  }
+  const open = await forTest(startGateway({ env: { SVC_OPS_LISTEN: "0.0.0.0:0" } }));
+  const url = open.opsUrl.replace("0.0.0.0", "127.0.0.1");
+  expect((await fetch(`${url}/livez`)).status).toBe(200);
+  expect((await fetch(`${url}/ledger`)).status).toBe(404);
+  expect((await fetch(`${url}/ledger/${log.name}/checkpoint`)).status).toBe(404);
 });

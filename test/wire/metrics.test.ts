@@ -1,19 +1,19 @@
 /** Every metric of the service's own moves once what it counts has happened to a whole deployment. */
 import { once } from "node:events";
-import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { cp, rm } from "node:fs/promises";
 import { Agent, type IncomingMessage, request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { folderForFile, replaceFile } from "../harness/folder.ts";
+import { gatewayForFile, lockStore, rest } from "../harness/gateway.ts";
 import { type H1Connection, h1Connect, h1Request } from "../harness/h1.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { tracedBy } from "../harness/otlp.ts";
-import { startWitness, type TestWitness } from "../harness/witness.ts";
+import { startWitness } from "../harness/witness.ts";
 
 /** Address of this machine from which the gateway's ingress calls. All other callers are on 127.0.0.1. */
 const ingress = "127.0.0.2";
@@ -28,43 +28,29 @@ const bodies = new Map(sampleCalls().map(({ route, body }) => [route, body]));
 const nowhere = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT: "1" };
 const patience = { timeout: 45_000 };
 
-let directory: string;
-let witness: TestWitness;
-let agent: Agent;
-let gateway: Gateway;
-
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "svc-metrics-"));
-  await cp(join(import.meta.dirname, "../../policies"), join(directory, "active"), { recursive: true });
-  await writePolicy(
-    "active/default/told.cedar",
-    '@id("told") @alert("told") permit (principal, action == Action::"protect", resource);',
-  );
-  const ledgerKey = join(directory, "ledger.key");
-  witness = await startWitness({ logKeys: () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey) });
-  agent = new Agent({ keepAlive: true, maxSockets: 8 });
-  gateway = await startGateway({
-    dataDir: directory,
-    env: {
-      SVC_AUTH_MODE: "bearer_token_or_trusted_headers",
-      SVC_TRUSTED_PROXIES: ingress,
-      SVC_PROOF_OF_POSSESSION: "mtls",
-      SVC_POLICY_DIR: join(directory, "active"),
-      SVC_WITNESSES: witness.setting,
-      SVC_MAX_BODY_BYTES: "131072",
-      SVC_MAX_ARTIFACT_BODY_BYTES: "131072",
-    },
-    // No collector takes the traces.
-    overrides: { limits: { bodyBudgetBytes: 262_144 }, ...tracedBy(nowhere).overrides },
-  });
+const directory = folderForFile("metrics");
+await cp(join(import.meta.dirname, "../../policies"), join(directory, "active"), { recursive: true });
+const told = '@id("told") @alert("told") permit (principal, action == Action::"protect", resource);';
+replaceFile(join(directory, "active/default/told.cedar"), told);
+const ledgerKey = join(directory, "ledger.key");
+const logKeys = () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey);
+const witness = await forFile(startWitness({ logKeys }));
+const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+const gateway = await gatewayForFile({
+  dataDir: directory,
+  env: {
+    SVC_AUTH_MODE: "bearer_token_or_trusted_headers",
+    SVC_TRUSTED_PROXIES: ingress,
+    SVC_PROOF_OF_POSSESSION: "mtls",
+    SVC_POLICY_DIR: join(directory, "active"),
+    SVC_WITNESSES: witness.setting,
+    SVC_MAX_BODY_BYTES: "131072",
+    SVC_MAX_ARTIFACT_BODY_BYTES: "131072",
+  },
+  // No collector takes the traces.
+  overrides: { limits: { bodyBudgetBytes: 262_144 }, ...tracedBy(nowhere).overrides },
 });
-
-afterEach(async () => {
-  agent.destroy();
-  await gateway.stop();
-  await witness.stop();
-  await rm(directory, { recursive: true });
-});
+afterAll(() => agent.destroy());
 
 test("every metric changes, and each has a value", { timeout: 150_000 }, async () => {
   const route = "/v1/sdk/protection-plan";
@@ -92,13 +78,13 @@ test("every metric changes, and each has a value", { timeout: 150_000 }, async (
   for (const connection of unfinished) connection.destroy();
 
   // A store that another process has locked.
-  const lock = new DatabaseSync(join(directory, "platform.db"), { timeout: 10_000 });
-  lock.exec("BEGIN IMMEDIATE");
-  expect(await callFromIngress(route)).toBe(503);
-  lock.close();
+  {
+    using _ = lockStore(gateway);
+    expect(await callFromIngress(route)).toBe(503);
+  }
 
   // Policy, bad and good.
-  await writePolicy("active/default/more.cedar", "permit (");
+  replaceFile(join(directory, "active/default/more.cedar"), "permit (");
   await gateway.app.reload();
   await rm(join(directory, "active/default/more.cedar"));
   await gateway.app.reload();
@@ -172,10 +158,4 @@ async function callFromIngress(route: string, headers: Record<string, string> = 
 
 async function refused(route: string, headers: Record<string, string>): Promise<void> {
   expect((await rest(gateway.url + route, { body: bodies.get(route), headers })).status).toBe(401);
-}
-
-/** Writes a file so that it is never seen half written. */
-async function writePolicy(file: string, policy: string): Promise<void> {
-  await writeFile(join(directory, "new"), policy);
-  await rename(join(directory, "new"), join(directory, file));
 }

@@ -1,10 +1,9 @@
 /** Obligations and alerts of policies: from the request to the answer, the record, replay, search, log and metrics. */
-import { mkdir, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterAll, expect, test, vi } from "vitest";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { folderForFile } from "../harness/folder.ts";
+import { folderForFile, writeFiles } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
@@ -30,10 +29,7 @@ const routes = {
 const note = { id: "note", parameters: { days: "30", strict: "true", why: "secret purpose" } };
 
 const policies = folderForFile("obligations");
-for (const [file, text] of Object.entries(files)) {
-  await mkdir(dirname(join(policies, file)), { recursive: true });
-  await writeFile(join(policies, file), text);
-}
+writeFiles(policies, files);
 const gateway = await gatewayForFile({ env: { SVC_POLICY_DIR: policies } });
 const clients = wireClients(gateway.url);
 const token = await gateway.token();

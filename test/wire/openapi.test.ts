@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { expectAnswerInDocument } from "../harness/openapi.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is data.
@@ -105,17 +106,11 @@ describe("pages", () => {
   });
 });
 
-describe("settings", () => {
-  test("if switched off, explorer and document are not served", async () => {
-    const other = await startGateway({ env: { SVC_EXPLORER: "off" } });
-    try {
-      for (const path of ["/openapi.json", "/openapi.yaml", "/explorer", "/explorer/explorer.js"]) {
-        const answer = await rest(other.url + path, {});
-        expect([path, answer.status, answer.body.error.reason]).toEqual([path, 404, "no_route"]);
-      }
-      expect((await page("/", {}, other)).text).not.toMatch(/href="(explorer|openapi)/);
-    } finally {
-      await other.stop();
-    }
-  });
+test("if switched off, explorer and document are not served", async () => {
+  const other = await forTest(startGateway({ env: { SVC_EXPLORER: "off" } }));
+  for (const path of ["/openapi.json", "/openapi.yaml", "/explorer", "/explorer/explorer.js"]) {
+    const answer = await rest(other.url + path, {});
+    expect([path, answer.status, answer.body.error.reason]).toEqual([path, 404, "no_route"]);
+  }
+  expect((await page("/", {}, other)).text).not.toMatch(/href="(explorer|openapi)/);
 });

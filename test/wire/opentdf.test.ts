@@ -2,17 +2,16 @@
  * A key access service of OpenTDF in front, over the wire: stock clients, with message types built from OpenTDF's own
  * definitions (`fixtures/opentdf/upstream.binpb`, without their validation rules).
  */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { createFileRegistry, type DescMethod, type DescService, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { describe, expect, test, vi } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { folderForFile } from "../harness/folder.ts";
-import { gatewayForFile, rest } from "../harness/gateway.ts";
+import { folderForFile, writeFiles } from "../harness/folder.ts";
+import { gatewayForFile, lockStore, rest } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { boundTo } from "../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
@@ -59,10 +58,7 @@ const attribute = (name: string, value: string, namespace = "example.com") =>
 const obligation = (name: string, value: string) => `https://example.com/obl/${name}/value/${value}`;
 
 const folder = folderForFile("opentdf");
-for (const [file, text] of Object.entries(policies)) {
-  mkdirSync(dirname(join(folder, file)), { recursive: true });
-  writeFileSync(join(folder, file), text);
-}
+writeFiles(folder, policies);
 const issuer = await issuerForFile();
 const gateway = await gatewayForFile({
   env: { SVC_OPENTDF: "on", SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: folder, SVC_LEDGER_ORIGIN: "localhost/kas" },
@@ -434,12 +430,9 @@ test("needs credentials of the caller, the scopes of key access, and the scope t
 
 test("decides nothing while the store is down", async () => {
   const { fqns } = await protectedFile(["plain"]);
-  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
-  database.exec("BEGIN IMMEDIATE");
-  try {
+  {
+    using _ = lockStore(gateway);
     expect(await refusalOf(ask(fqns))).toMatchObject({ code: Code.Unavailable, reason: "store_unavailable" });
-  } finally {
-    database.close();
   }
   await expect.poll(() => ask(fqns).catch(() => undefined), { timeout: 20_000 }).toMatchObject({ decision: 2 });
 }, 60_000);

@@ -1,6 +1,5 @@
 /** Who may read the logs on the operator listener, and what search answers there. */
 import { readFile } from "node:fs/promises";
-import { request as requestHttps } from "node:https";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -14,7 +13,9 @@ import { writeOperators } from "../harness/console.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, gatewayForFile, rest } from "../harness/gateway.ts";
 import { h1Exchange } from "../harness/h1.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
+import { tlsFetch } from "../harness/tls-callers.ts";
 
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
 const certFile = join(fixtures, "server.crt.pem");
@@ -58,18 +59,9 @@ async function get(gateway: Gateway, path: string, token?: string, more: Record<
   const ca = await readFile(certFile);
   const url = new URL(path, gateway.opsUrl.replace("0.0.0.0", "127.0.0.1"));
   const headers = { ...more, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
-  if (url.protocol === "http:") {
-    const response = await fetch(url, { headers });
-    return got(response.status, Object.fromEntries(response.headers), await response.text());
-  }
-  return new Promise((resolve, reject) => {
-    const outgoing = requestHttps(url, { ca, servername: "localhost", agent: false, headers }, (response) => {
-      response.toArray().then((chunks) => {
-        resolve(got(response.statusCode ?? 0, response.headers as Got["headers"], Buffer.concat(chunks).toString()));
-      }, reject);
-    });
-    outgoing.once("error", reject).end();
-  });
+  const options = { ca, servername: "localhost", agent: false, headers };
+  const response = url.protocol === "http:" ? await fetch(url, { headers }) : await tlsFetch(url, options);
+  return got(response.status, Object.fromEntries(response.headers), await response.text());
 }
 
 function got(status: number, headers: Got["headers"], text: string): Got {
@@ -155,22 +147,18 @@ test("without configured credentials, everything is open on loopback and nothing
 
 test("a bound token needs its certificate here too", async () => {
   const member = { tenantId: "tenant-a", clientId: "c", secret: "s".repeat(43), scopes: ["platform-api.access"] };
-  const deployment = await startSessionDeployment([member], { SVC_PROOF_OF_POSSESSION: "mtls" });
-  try {
-    const { url, opsUrl } = deployment.gateway;
-    const shows = (byte: number) => ({
-      "x-svc-mtls-client-certificate": Buffer.alloc(32, byte).toString("base64url"),
-    });
-    const session = await sessionByRest(url, { ...member, clientSecret: member.secret }, shows(1));
-    if (!("token" in session)) throw new Error(session.message);
-    const statusFor = async (headers: Record<string, string>) =>
-      (await fetch(`${opsUrl}/ledger`, { headers: { authorization: `Bearer ${session.token}`, ...headers } })).status;
-    expect(await statusFor(shows(1))).toBe(200);
-    expect(await statusFor(shows(2))).toBe(401);
-    expect(await statusFor({})).toBe(401);
-  } finally {
-    await deployment.stop();
-  }
+  const { gateway } = await forTest(startSessionDeployment([member], { SVC_PROOF_OF_POSSESSION: "mtls" }));
+  const { url, opsUrl } = gateway;
+  const shows = (byte: number) => ({
+    "x-svc-mtls-client-certificate": Buffer.alloc(32, byte).toString("base64url"),
+  });
+  const session = await sessionByRest(url, { ...member, clientSecret: member.secret }, shows(1));
+  if (!("token" in session)) throw new Error(session.message);
+  const statusFor = async (headers: Record<string, string>) =>
+    (await fetch(`${opsUrl}/ledger`, { headers: { authorization: `Bearer ${session.token}`, ...headers } })).status;
+  expect(await statusFor(shows(1))).toBe(200);
+  expect(await statusFor(shows(2))).toBe(401);
+  expect(await statusFor({})).toBe(401);
 });
 
 test("a tenant proves with its own token that two receipts are of one log", async () => {

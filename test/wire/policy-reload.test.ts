@@ -1,46 +1,33 @@
-/** A policy directory that changes under a running service, and a candidate beside it. */
-import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+/** A policy directory that changes under a running service. */
+import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { startIssuer } from "../../dev/issuer.ts";
+import { folderForFile, replaceFile } from "../harness/folder.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { serviceSettings, startService } from "../harness/process.ts";
 
 const samples = join(import.meta.dirname, "../../policies");
 const plan = { operation: "protect", workload: { application: "payroll" }, resource: { kind: "record" } };
 
-let directory: string;
-let gateway: Gateway | undefined;
+const directory = folderForFile("policy-reload");
 let token: string;
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "policy-reload-"));
+  await rm(join(directory, "active"), { recursive: true, force: true });
   await cp(samples, join(directory, "active"), { recursive: true });
-  await cp(samples, join(directory, "candidate"), { recursive: true });
-});
-
-afterEach(async () => {
-  await gateway?.stop();
-  gateway = undefined;
-  await rm(directory, { recursive: true });
 });
 
 async function start(policyPollMs = 100): Promise<Gateway> {
-  gateway = await startGateway({
-    env: { SVC_POLICY_DIR: join(directory, "active") },
-    overrides: { limits: { policyPollMs } },
-  });
+  const env = { SVC_POLICY_DIR: join(directory, "active") };
+  const gateway = await forTest(startGateway({ env, overrides: { limits: { policyPollMs } } }));
   token = await gateway.token();
   return gateway;
 }
 
-/** Writes a file so that it is never seen half written. */
-async function write(file: string, text: string): Promise<void> {
-  await writeFile(join(directory, "new"), text);
-  await rename(join(directory, "new"), join(directory, file));
-}
+const write = (file: string, text: string) => replaceFile(join(directory, file), text);
 
 const permit = (annotation: string) => `@id("some") ${annotation}\npermit (principal, action, resource);\n`;
 
@@ -64,14 +51,14 @@ test("a changed directory takes effect without a restart; a bad one does not, an
   const first = await ask(running);
   expect(first.decision.handling_mode).toBe("local_embedded_enforcement");
 
-  await write("active/default/more.cedar", permit('@handling_mode("local_hardware_enforcement")'));
+  write("active/default/more.cedar", permit('@handling_mode("local_hardware_enforcement")'));
   const second = await until(
     () => ask(running),
     ({ decision }) => decision.policy_revision !== first.decision.policy_revision,
   );
   expect(second.decision.handling_mode).toBe("local_hardware_enforcement");
 
-  await write("active/default/more.cedar", permit('@handling_mode("unheard_of")'));
+  write("active/default/more.cedar", permit('@handling_mode("unheard_of")'));
   const refused = await until(
     () => ready(running),
     (answer) => JSON.stringify(answer.body).includes("refused"),
@@ -136,11 +123,8 @@ test("under load, no answer mixes two policy sets", async () => {
   while (reloads < reloadsInAll) {
     const set = reloads++ % 3;
     const text = set === 2 ? "permit (" : permit(`@required_actions("act-${set}") @warning("set ${set}")`);
-    await write("active/default/a.cedar", text);
-    await write(
-      "active/platform/b.cedar",
-      text.replace("some", "other").replace("act-", "do-").replace("set ", "the set "),
-    );
+    write("active/default/a.cedar", text);
+    write("active/platform/b.cedar", text.replace("some", "other").replace("act-", "do-").replace("set ", "the set "));
     await running.app.reload();
     const enough = answers + 20;
     await until(
@@ -159,18 +143,17 @@ test("under load, no answer mixes two policy sets", async () => {
 }, 60_000);
 
 test("SIGHUP reloads the directory at once", async () => {
-  const issuer = await startIssuer();
+  const issuer = await forTest(startIssuer());
   const service = await startService(directory, {
     ...serviceSettings(directory, issuer.url),
     SVC_POLICY_DIR: join(directory, "active"),
   });
   try {
-    await write("active/default/more.cedar", "permit (");
+    write("active/default/more.cedar", "permit (");
     service.child.kill("SIGHUP");
     expect(JSON.parse(await service.line("policy set refused"))).toMatchObject({ problem_count: 1 });
   } finally {
     service.child.kill("SIGTERM");
     expect(await service.ended).toEqual({ code: 0, signal: null });
-    await issuer.stop();
   }
 });

@@ -1,39 +1,29 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
+import { startPostgres } from "../harness/postgres.ts";
 
-let server: PostgresServer;
-let gateway: Gateway;
-let token: string;
-
-beforeAll(async () => {
-  server = await startPostgres();
-  const url = await server.createDatabase("platform");
-  await expect(startGateway({ env: { SVC_STORE: url } })).rejects.toThrow("run `migrate`");
-  await migratePostgres({ target: targetOf(url), random: seededRandom() });
-  gateway = await startGateway({ env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "1000" } });
-  token = await gateway.token();
-}, 120_000);
-afterAll(async () => {
-  await gateway?.stop();
-  await server.stop();
-});
+const server = await forFile(startPostgres());
+const url = await server.createDatabase("platform");
+await expect(startGateway({ env: { SVC_STORE: url } })).rejects.toThrow("run `migrate`");
+await migratePostgres({ target: targetOf(url), random: seededRandom() });
+const gateway = await gatewayForFile({ env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "1000" } });
+const token = await gateway.token();
 
 test("many concurrent bulk calls of one tenant are answered or refused, and another tenant is served meanwhile", {
   timeout: 120_000,
 }, async () => {
   const url = await server.createDatabase("bulk");
   await migratePostgres({ target: targetOf(url), random: seededRandom() });
-  const gateway = await startGateway({
-    env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "30000", SVC_BULK: "on" },
-    issuer: { clients: [defaultClient(), { ...defaultClient(), clientId: "quiet", tenantId: "quiet" }] },
-  });
+  const clients = [defaultClient(), { ...defaultClient(), clientId: "quiet", tenantId: "quiet" }];
+  const env = { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "30000", SVC_BULK: "on" };
+  const gateway = await forTest(startGateway({ env, issuer: { clients } }));
   const event = sampleCalls().find(({ route }) => route.endsWith("evidence"))?.body;
   const items = Array.from({ length: 1_000 }, (_, at) => ({ idempotency_key: `bulk-${at}`, event }));
   const [token, quiet] = [await gateway.token(), await gateway.token({ clientId: "quiet" })];
@@ -54,7 +44,6 @@ test("many concurrent bulk calls of one tenant are answered or refused, and anot
   expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
   expect(others).toContain(200);
   expect(await other()).toBe(200);
-  await gateway.stop();
 });
 
 test("an unreachable database gives 503 with Retry-After, and is used again once it is back", {

@@ -1,7 +1,7 @@
 /** Receipts as callers get them: they verify with the trusted key alone, on every protocol, and retries repeat them. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
@@ -142,6 +142,7 @@ test("attributes keep their names, including those that V8 would misread", async
 
 test("one key on six clients of four protocols is one record, with one receipt that verifies", async () => {
   const clients = wireClients(gateway.url);
+  onTestFinished(() => clients.forEach((client) => void client.close()));
   const method = methodOn("/v1/sdk/evidence");
   const request = requestFromRest(method, sample("evidence"));
   const headers = { authorization: `Bearer ${token}`, "idempotency-key": "every-protocol" };
@@ -150,20 +151,16 @@ test("one key on six clients of four protocols is one record, with one receipt t
     if ("refusal" in outcome) throw new Error(`${client.name}: ${JSON.stringify(outcome.refusal)}`);
     return outcome.answer.ingestion.receipt;
   };
-  try {
-    const full = await Promise.all(clients.map((client) => call(client, "full")));
-    for (const receipt of full) expect(receipt).toEqual(full[0]);
-    verifyReceipt(full[0], trusted(full[0]));
-    const { leaf: _, opening: __, record: ___, ...brief } = full[0];
-    const cose = await Promise.all(clients.map((client) => call(client, "cose")));
-    for (const receipt of cose) expect(receipt).toEqual({ ...full[0], cose: cose[0].cose });
-    verifyReceipt(cose[0], trusted(cose[0]));
-    for (const client of clients) {
-      expect(await call(client, "brief"), client.name).toEqual(brief);
-      expect(await call(client, "none"), client.name).toBeUndefined();
-    }
-  } finally {
-    for (const client of clients) client.close();
+  const full = await Promise.all(clients.map((client) => call(client, "full")));
+  for (const receipt of full) expect(receipt).toEqual(full[0]);
+  verifyReceipt(full[0], trusted(full[0]));
+  const { leaf: _, opening: __, record: ___, ...brief } = full[0];
+  const cose = await Promise.all(clients.map((client) => call(client, "cose")));
+  for (const receipt of cose) expect(receipt).toEqual({ ...full[0], cose: cose[0].cose });
+  verifyReceipt(cose[0], trusted(cose[0]));
+  for (const client of clients) {
+    expect(await call(client, "brief"), client.name).toEqual(brief);
+    expect(await call(client, "none"), client.name).toBeUndefined();
   }
 });
 

@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { ServerReflection, type ServerReflectionRequest } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { gatewayForFile, startGateway } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 
 const gateway = await gatewayForFile();
 
@@ -118,13 +119,9 @@ describe.each([
 });
 
 test("can be switched off, and health stays", async () => {
-  const silent = await startGateway({ env: { SVC_REFLECTION: "off" } });
-  try {
-    const post = (path: string) => fetch(`${silent.url}/${path}`, { method: "POST" });
-    expect((await post("grpc.reflection.v1.ServerReflection/ServerReflectionInfo")).status).toBe(404);
-    expect((await post("grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")).status).toBe(404);
-    expect((await post("grpc.health.v1.Health/Check")).status).toBe(415);
-  } finally {
-    await silent.stop();
-  }
+  const silent = await forTest(startGateway({ env: { SVC_REFLECTION: "off" } }));
+  const post = (path: string) => fetch(`${silent.url}/${path}`, { method: "POST" });
+  expect((await post("grpc.reflection.v1.ServerReflection/ServerReflectionInfo")).status).toBe(404);
+  expect((await post("grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")).status).toBe(404);
+  expect((await post("grpc.health.v1.Health/Check")).status).toBe(415);
 });

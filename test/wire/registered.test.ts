@@ -4,10 +4,9 @@
  */
 
 import { createHash, randomFillSync } from "node:crypto";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { parseTenantId, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import { rawCid } from "../../src/ledger/artifacts/cid.ts";
@@ -16,6 +15,7 @@ import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
 import { administer } from "../../src/stores/sql/records-administration.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
+import { writeFiles } from "../harness/folder.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { backendOf, recordIn } from "../harness/ledger.ts";
@@ -62,10 +62,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
   beforeAll(async () => {
     store = await startStore();
     policies = join(store.folder, "policies");
-    for (const [file, text] of Object.entries(directoryFiles())) {
-      mkdirSync(dirname(join(policies, file)), { recursive: true });
-      writeFileSync(join(policies, file), text);
-    }
+    writeFiles(policies, directoryFiles());
     const env = { ...store.settings, SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: policies };
     const first = await startGateway({ dataDir: store.folder, env });
     replicas = [first, await startGateway({ dataDir: store.folder, env })];
@@ -237,14 +234,11 @@ describe.each(testStores)("%s", (storeName, startStore) => {
 
   test("the store is sound, with its index of registrations", async () => {
     const opened = await (await backendOf(store)).openArchive();
-    try {
-      for (const head of await opened.logs()) {
-        const checks = companionChecks(await opened.companions(head), head, Date.now());
-        expect(await auditLog(opened, head, { checks })).not.toHaveProperty("problem");
-        expect(checks.flatMap(({ problems }) => problems)).toEqual([]);
-      }
-    } finally {
-      await opened.close();
+    onTestFinished(() => opened.close());
+    for (const head of await opened.logs()) {
+      const checks = companionChecks(await opened.companions(head), head, Date.now());
+      expect(await auditLog(opened, head, { checks })).not.toHaveProperty("problem");
+      expect(checks.flatMap(({ problems }) => problems)).toEqual([]);
     }
   });
 });

@@ -1,12 +1,10 @@
 /** What the log says of a call: what came of it, and at which level. */
 import { once } from "node:events";
-import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { toBinary } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/health_pb.ts";
-import { gatewayForFile } from "../harness/gateway.ts";
+import { gatewayForFile, lockStore } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -30,37 +28,32 @@ function lineOf(requestId: string): Promise<Record<string, unknown>> {
 
 test("a call that its caller cancelled is logged as canceled, on every kind of connection", async () => {
   // The record cannot be written, so nothing is answered while the callers are there.
-  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
-  database.exec("BEGIN IMMEDIATE");
-  try {
-    const headers = [`Authorization: Bearer ${token}`, "Content-Type: application/json", "X-Request-Id: gone-h1"];
-    const h1 = await h1Connect(gateway.url);
-    h1.write(h1Request(`POST ${plan.restPath}`, [...headers, `Content-Length: ${body.length}`], ""));
-    h1.write(body.slice(0, 10));
-    const h2 = await h2Connect(gateway.url);
-    const call = (path: string, type: string, id: string) =>
-      h2.request({
-        ":method": "POST",
-        ":path": path,
-        "content-type": type,
-        authorization: `Bearer ${token}`,
-        "x-request-id": id,
-        expect: "100-continue",
-      });
-    const rest = call(plan.restPath, "application/json", "gone-rest");
-    const grpc = call(plan.rpcPath, "application/grpc", "gone-grpc");
-    const connect = call(plan.rpcPath, "application/json", "gone-connect");
-    await Promise.all([rest, grpc, connect].map((stream) => once(stream, "continue")));
-    rest.write(body);
-    grpc.write(frame(toBinary(plan.desc.input, requestFromRest(plan, JSON.parse(body)))));
-    for (const stream of [rest, grpc, connect]) stream.on("error", () => {}).destroy();
-    h1.destroy();
-    for (const id of ["gone-h1", "gone-rest", "gone-grpc", "gone-connect"])
-      expect([id, await lineOf(id)]).toMatchObject([id, { status: 499, code: "canceled", reason: "canceled" }]);
-    await h2Close(h2);
-  } finally {
-    database.close();
-  }
+  using _ = lockStore(gateway);
+  const headers = [`Authorization: Bearer ${token}`, "Content-Type: application/json", "X-Request-Id: gone-h1"];
+  const h1 = await h1Connect(gateway.url);
+  h1.write(h1Request(`POST ${plan.restPath}`, [...headers, `Content-Length: ${body.length}`], ""));
+  h1.write(body.slice(0, 10));
+  const h2 = await h2Connect(gateway.url);
+  const call = (path: string, type: string, id: string) =>
+    h2.request({
+      ":method": "POST",
+      ":path": path,
+      "content-type": type,
+      authorization: `Bearer ${token}`,
+      "x-request-id": id,
+      expect: "100-continue",
+    });
+  const rest = call(plan.restPath, "application/json", "gone-rest");
+  const grpc = call(plan.rpcPath, "application/grpc", "gone-grpc");
+  const connect = call(plan.rpcPath, "application/json", "gone-connect");
+  await Promise.all([rest, grpc, connect].map((stream) => once(stream, "continue")));
+  rest.write(body);
+  grpc.write(frame(toBinary(plan.desc.input, requestFromRest(plan, JSON.parse(body)))));
+  for (const stream of [rest, grpc, connect]) stream.on("error", () => {}).destroy();
+  h1.destroy();
+  for (const id of ["gone-h1", "gone-rest", "gone-grpc", "gone-connect"])
+    expect([id, await lineOf(id)]).toMatchObject([id, { status: 499, code: "canceled", reason: "canceled" }]);
+  await h2Close(h2);
 });
 
 test("a health probe is logged at debug, other calls at info", async () => {
@@ -121,14 +114,11 @@ test.each<[string, Record<string, string>, object]>([
 });
 
 test("an outage is one short line without a stack, for callers and for operators", async () => {
-  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 10_000 });
-  database.exec("BEGIN IMMEDIATE");
-  try {
+  {
+    using _ = lockStore(gateway);
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", "x-request-id": "outage" };
     const response = await fetch(gateway.url + plan.restPath, { method: "POST", headers, body });
     expect(response.status).toBe(503);
-  } finally {
-    database.close();
   }
   const line = await lineOf("outage");
   expect(line).toMatchObject({ level: "warn", reason: "store_unavailable", cause: expect.any(String) });

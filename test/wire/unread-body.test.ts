@@ -7,6 +7,7 @@ import { gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Fields, h2Frame, h2Raw } from "../harness/h2-frames.ts";
+import { forTest } from "../harness/lifetimes.ts";
 
 const gateway = await gatewayForFile();
 const session = http2.connect(gateway.url);
@@ -132,8 +133,7 @@ describe("HTTP/1.1", () => {
     "%s: a short body that came too late is read, and the next call served",
     async (...given) => {
       const [, [path, type]] = given;
-      const hasty = await startGateway({ overrides: { limits: { bodyTimeoutMs: 100 } } });
-      onTestFinished(() => hasty.stop());
+      const hasty = await forTest(startGateway({ overrides: { limits: { bodyTimeoutMs: 100 } } }));
       const connection = await h1Connect(hasty.url);
       const bearer = `Authorization: Bearer ${await hasty.token()}`;
       // The prefix of a message of five bytes, which never come in time.

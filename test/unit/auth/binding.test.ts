@@ -1,11 +1,12 @@
 /** What tokens are bound to, in every mode, beside what their callers show: a table of its own says who is let in. */
 
 import fc from "fast-check";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ProofOfPossessionRule } from "../../../src/auth/possession.ts";
 import type { ServiceError } from "../../../src/base/errors.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";
+import { forFile } from "../../harness/lifetimes.ts";
 import { boundTo, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { authenticatorOf, dpopRule, inboundOf, manualTime, mtlsRule, patient } from "./world.ts";
@@ -25,14 +26,13 @@ const rules: Record<Mode, ProofOfPossessionRule> = {
   dpop: dpopRule(),
 };
 
-const issuer = await startStaticIssuer([issuerKey.publicJwk]);
+const issuer = await forFile(startStaticIssuer([issuerKey.publicJwk]));
 const thumbprints = (bytes: Buffer) => thumbprintOf(bytes).toString("base64url");
 /** Thumbprints as the issuer writes them. */
 const known = {
   x5t: { own: thumbprints(certificates.own), other: thumbprints(certificates.other) },
   jkt: { own: String((await boundTo(proofKeys.own)).jkt), other: String((await boundTo(proofKeys.other)).jkt) },
 };
-afterAll(() => issuer.stop());
 
 const malformedKinds = ["padded", "short", "empty", "standard", "hexadecimal", "null", "list", "object", "number"];
 /** A member of `cnf` that is understood: absent, of one of two keys, or malformed. */

@@ -1,10 +1,11 @@
 import { createHmac } from "node:crypto";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createDpopNonces, type DpopRule } from "../../../src/auth/possession.ts";
 import type { ReplayStore } from "../../../src/auth/replay-store.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";
+import { forFile } from "../../harness/lifetimes.ts";
 import { boundTo, memoryReplayStore, mintProof, publicJwkOf } from "../../harness/proofs.ts";
 import {
   claimsOf,
@@ -27,10 +28,9 @@ const nowSeconds = time.now() / 1000;
 const publicUrl = "https://api.example";
 const whoami = "/v1/sdk/whoami";
 
-const issuer = await startStaticIssuer([issuerKey.publicJwk]);
+const issuer = await forFile(startStaticIssuer([issuerKey.publicJwk]));
 const token = await tokenOf(callerKey);
 const target = { method: "GET", url: publicUrl + whoami, accessToken: token, nowMs: time.now() };
-afterAll(() => issuer.stop());
 
 async function tokenOf(key: TestKey, claims: Members = {}): Promise<string> {
   return mintToken(issuerKey, claimsOf(issuer.url, time.now(), { cnf: await boundTo(key), ...claims }));

@@ -5,13 +5,14 @@ import https from "node:https";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { TLSSocket } from "node:tls";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { ServiceError } from "../../../src/base/errors.ts";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import type { IntrospectionRule, IssuerEntry } from "../../../src/base/issuers.ts";
 import { createAuthority } from "../../harness/certificates.ts";
 import { folderForFile } from "../../harness/folder.ts";
 import { issuerEntry, type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
+import { forTest } from "../../harness/lifetimes.ts";
 import { type Loopback, listenOnLoopback } from "../../harness/loopback.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { must } from "../domain/world.ts";
@@ -35,7 +36,6 @@ const [authority, other] = await Promise.all([createAuthority(folder, "authority
 const own = await authority.issue("issuer", undefined, "IP:127.0.0.1");
 const { certFile: certificateFile, keyFile } = await authority.issue("svc");
 let endpoint: string;
-let stop: () => Promise<void>;
 interface Asked {
   readonly form: URLSearchParams;
   readonly headers: IncomingMessage["headers"];
@@ -73,12 +73,10 @@ beforeEach(async () => {
   time = manualTime(Date.now());
   asked = [];
   answer = (response) => sendJson(response, good());
-  const listening = await listenOnLoopback(createServer(serve));
-  endpoint = `http://127.0.0.1:${listening.port}/introspect`;
-  stop = listening.stop;
+  const { port } = await forTest(listenOnLoopback(createServer(serve)));
+  endpoint = `http://127.0.0.1:${port}/introspect`;
   open();
 });
-afterEach(() => stop());
 
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { socket, headers } = request;
@@ -257,9 +255,8 @@ describe("an issuer with a bad answer", () => {
 describe("beside other issuers", () => {
   let jwts: StaticIssuer;
   beforeEach(async () => {
-    jwts = await startStaticIssuer([key.publicJwk]);
+    jwts = await forTest(startStaticIssuer([key.publicJwk]));
   });
-  afterEach(() => jwts.stop());
   const acme = () => issuerEntry(jwts.url, { tenants: { kind: "fixed", tenantId: must(parseTenantId("acme")) } });
   const jwt = (iss: string | undefined) => mintToken(key, claimsOf("", time.now(), { tenant_id: "acme", iss }));
 
@@ -292,9 +289,8 @@ describe("over TLS, by the service's certificate (RFC 8705 §2.1)", () => {
   let secure: Loopback;
   beforeEach(async () => {
     const options = { cert: own.cert, key: own.key, ca: authority.cert, requestCert: true, rejectUnauthorized: false };
-    secure = await listenOnLoopback(https.createServer(options, serve));
+    secure = await forTest(listenOnLoopback(https.createServer(options, serve)));
   });
-  afterEach(() => secure.stop());
 
   /** What comes of an opaque token: the caller's tenant, or the reason of the refusal. */
   function outcomeWith(authoritiesFile: string | undefined): Promise<string> {

@@ -1,8 +1,9 @@
 /** Several issuers, each with tenants of its own: nothing of one counts for, or is felt by, another. */
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import type { IssuerEntry, TenantRule } from "../../../src/base/issuers.ts";
 import { issuerEntry, type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { forTest } from "../../harness/lifetimes.ts";
 import { claimsOf, type Members, mintHmacToken, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { must } from "../domain/world.ts";
 import { authenticatorOf, bearer, type ManualTime, manualTime, patient, refusalOf, type World } from "./world.ts";
@@ -35,14 +36,10 @@ const reasonOf = async (token: string) => (await refusalOf(world.authenticate(be
 const overreaches = () => world.events.filter(({ type }) => type === "issuer_overreached");
 
 beforeEach(async () => {
-  a = await startStaticIssuer([keyA.publicJwk]);
-  b = await startStaticIssuer([keyB.publicJwk]);
+  a = await forTest(startStaticIssuer([keyA.publicJwk]));
+  b = await forTest(startStaticIssuer([keyB.publicJwk]));
   time = manualTime(Date.now());
   world = authenticatorOf(a.url, time, { issuers: entriesOf() });
-});
-afterEach(async () => {
-  await a.stop();
-  await b.stop();
 });
 
 async function started(): Promise<void> {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { candidateKeys, keyProblem } from "../../../src/auth/candidate-keys.ts";
 import { signatureAlgorithms } from "../../../src/auth/challenge.ts";
 import { issuerEntry, type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { forTest } from "../../harness/lifetimes.ts";
 import { boundTo, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
 import {
@@ -28,12 +29,9 @@ const time = manualTime();
 let issuer: StaticIssuer;
 
 beforeEach(async () => {
-  issuer = await startStaticIssuer([good.publicJwk]);
+  issuer = await forTest(startStaticIssuer([good.publicJwk]));
 });
-afterEach(async () => {
-  vi.restoreAllMocks();
-  await issuer.stop();
-});
+afterEach(() => void vi.restoreAllMocks());
 
 /** Odd, and of just so many bits; its factors are unknown. */
 function number(bits: number): string {
@@ -202,7 +200,7 @@ describe("a stranger's token", () => {
 
   test("waits behind others of its issuer, and delays no token of another issuer", async () => {
     issuer.keys = many;
-    const other = await startStaticIssuer([good.publicJwk]);
+    const other = await forTest(startStaticIssuer([good.publicJwk]));
     const issuers = [issuer, other].map(({ url, port }) =>
       issuerEntry(url, { tenants: { kind: "prefix", prefix: port === other.port ? "other-" : "tenant-" } }),
     );
@@ -223,7 +221,6 @@ describe("a stranger's token", () => {
     // Those that were being checked, its own, and at most as many that had their turn meanwhile.
     expect(checks() - before).toBeLessThan(16);
     await Promise.all(junk);
-    await other.stop();
   });
 
   test.each<[string, Members, Parameters<typeof inboundOf>[0]]>([

@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { parseSessionKeys } from "../../../src/auth/session-tokens.ts";
 import { callerAddress } from "../../../src/auth/trusted-ingress.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";
+import { forTest } from "../../harness/lifetimes.ts";
 import { claimsOf, mintToken, newTestKey, type TestKey } from "../../harness/tokens.ts";
 import { bearer, inboundOf, manualTime, networksOf, patient, refusalOf, startedWorld } from "./world.ts";
 
@@ -44,7 +45,7 @@ describe("the key file", () => {
 test("a token of one issuer is refused by the other", async () => {
   const time = manualTime();
   const foreign = newTestKey("ES256", "foreign");
-  const issuer = await startStaticIssuer([foreign.publicJwk]);
+  const issuer = await forTest(startStaticIssuer([foreign.publicJwk]));
   const keys = { current: await parseSessionKeys(privatePem(own)), revision: 0 };
   const name = "https://api.example";
   const session = { issuer: name, audience: "api://svc-platform-api", keys };
@@ -67,7 +68,6 @@ test("a token of one issuer is refused by the other", async () => {
     const { reason } = await refusalOf(authenticator.authenticate(bearer(token), patient));
     expect(reason).toBe("invalid_token");
   }
-  await issuer.stop();
 });
 
 describe("the address that attempts are counted under", () => {

@@ -1,9 +1,10 @@
 /** Tokens of every shape, made at random: a table of its own says which are let in, and what a refusal may cost. */
 import fc from "fast-check";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { draws } from "../../harness/draws.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";
+import { forFile } from "../../harness/lifetimes.ts";
 import {
   claimsOf,
   type Members,
@@ -18,8 +19,7 @@ const audience = "api://svc-platform-api";
 const key = newTestKey("ES256", "key-1");
 const strangeKey = newTestKey("ES256", key.kid);
 const otherKey = newTestKey("EdDSA", "key-2");
-const issuer = await startStaticIssuer([key.publicJwk]);
-afterAll(() => issuer.stop());
+const issuer = await forFile(startStaticIssuer([key.publicJwk]));
 
 const started = (time: ManualTime) => startedWorld(issuer.url, time);
 

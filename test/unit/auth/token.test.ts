@@ -1,5 +1,6 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startStaticIssuer } from "../../harness/issuer.ts";
+import { forFile } from "../../harness/lifetimes.ts";
 import {
   claimsOf,
   encodePart,
@@ -33,8 +34,7 @@ const weakKey = newTestKey("RS256", "key-weak", 1024);
 const time = manualTime();
 const nowSeconds = time.now() / 1000;
 
-const issuer = await startStaticIssuer([weakKey, ...keys.values()].map(({ publicJwk }) => publicJwk));
-afterAll(() => issuer.stop());
+const issuer = await forFile(startStaticIssuer([weakKey, ...keys.values()].map(({ publicJwk }) => publicJwk)));
 
 function started() {
   const authenticator = authenticatorOf(issuer.url, time);

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { directory, eachInDirectory, refused, run } from "./surroundings.ts";
 
 const samplePolicies = join(import.meta.dirname, "../../../policies");
@@ -173,21 +173,18 @@ describe("policy test", () => {
     const child = spawn(process.execPath, [program, "policy", "test", copy, "--watch"], {
       stdio: ["ignore", "pipe", "inherit"],
     });
-    try {
-      let out = "";
-      child.stdout.setEncoding("utf8").on("data", (text: string) => {
-        out += text;
-      });
-      await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 0 failed, /);
-      const file = join(copy, "tests/default.yaml");
-      writeFileSync(file, readFileSync(file, "utf8").replace("allow: true", "allow: false"));
-      await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 1 failed, /);
-      const ended = new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
-      child.kill("SIGINT");
-      expect(await ended).toBe("SIGINT");
-    } finally {
-      child.kill("SIGKILL");
-    }
+    onTestFinished(() => void child.kill("SIGKILL"));
+    let out = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      out += text;
+    });
+    await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 0 failed, /);
+    const file = join(copy, "tests/default.yaml");
+    writeFileSync(file, readFileSync(file, "utf8").replace("allow: true", "allow: false"));
+    await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 1 failed, /);
+    const ended = new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
+    child.kill("SIGINT");
+    expect(await ended).toBe("SIGINT");
   });
 
   test("fails if nothing is tested", async () => {

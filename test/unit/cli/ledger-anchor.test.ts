@@ -1,11 +1,12 @@
 /** The ways on for a store that lost its anchor, or whose clock was ahead, and the checks of keys that were retired. */
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import type { Receipt } from "../../../src/ledger/ports/ledger.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
 import { givenOf, storeIn } from "../../contract/ledger-records.ts";
+import { forTest } from "../../harness/lifetimes.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
 import {
   directory,
@@ -76,10 +77,9 @@ describe("ledger anchor adopt", () => {
     let witness: TestWitness;
     beforeEach(async () => {
       const logKeys = () => (readKeyFile(storeIn(directory).keyPath) ?? []).map(({ publicKey }) => publicKey);
-      witness = await startWitness({ logKeys });
+      witness = await forTest(startWitness({ logKeys }));
       vi.stubEnv("SVC_WITNESSES", witness.setting);
     });
-    afterEach(() => witness.stop());
 
     test("a store behind the witness's tree is refused, and the newest is adopted", async () => {
       await serve("alice");

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { userInfo } from "node:os";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
@@ -129,15 +129,12 @@ test("search finds records of a file, and of the last days", async () => {
   const found = async (...options: string[]) => JSON.parse((await run("search", "--json", ...options)).out).found;
   expect(await found("--file", file)).toMatchObject([{ record_id: recorded?.recordId }]);
   expect(await run("search", "--file", join(directory, "none"))).toMatchObject({ code: 2, out: "" });
+  onTestFinished(() => void vi.useRealTimers());
   vi.setSystemTime(clock.nowMs + 60_000);
-  try {
-    expect(await found("--last", "1h")).toHaveLength(3);
-    vi.setSystemTime(clock.nowMs + 7_200_000);
-    expect(await found("--last", "1h")).toEqual([]);
-    expect(await found("--last", "7d")).toHaveLength(3);
-  } finally {
-    vi.useRealTimers();
-  }
+  expect(await found("--last", "1h")).toHaveLength(3);
+  vi.setSystemTime(clock.nowMs + 7_200_000);
+  expect(await found("--last", "1h")).toEqual([]);
+  expect(await found("--last", "7d")).toHaveLength(3);
 });
 
 test("search logs itself on standard error, without the values", async () => {

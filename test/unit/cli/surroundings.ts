@@ -90,14 +90,10 @@ export async function servedTo(
 
 /** What another program does to a database. Gives the rows. */
 export function execute(sql: string, path = storeIn(directory).path): Record<string, unknown>[] {
-  const database = new DatabaseSync(path);
-  try {
-    if (/^SELECT/.test(sql)) return database.prepare(sql).all();
-    database.exec(sql);
-    return [];
-  } finally {
-    database.close();
-  }
+  using database = new DatabaseSync(path);
+  if (/^SELECT/.test(sql)) return database.prepare(sql).all();
+  database.exec(sql);
+  return [];
 }
 
 /** Removes a database with all of its files. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { crc32 } from "node:zlib";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import {
   createEnforcer,
   createPublicKeyFile,
@@ -166,28 +166,24 @@ test("a plan's TDF key must be the one that wraps, and its attribute values are 
   const { planKeyAccess } = platform;
   const fqn = "https://example.com/attr/department/value/finance";
   const tdfKey = { url: "https://kas.example.com", kid: "rsa", algorithm: "rsa:2048", attributeFqns: [fqn] };
-  platform.planKeyAccess = async (question) => {
+  using _ = vi.spyOn(platform, "planKeyAccess").mockImplementation(async (question) => {
     const decision = await planKeyAccess(question);
     return { ...decision, plan: { ...decision.plan, tdfKey } };
-  };
-  try {
-    await seal(randomBytes(10));
-    const { policy } = partsOf(readFileSync(at("sealed"))).manifest.encryptionInformation;
-    const { dataAttributes } = JSON.parse(Buffer.from(policy, "base64").toString()).body;
-    expect(dataAttributes.map(({ attribute }: { attribute: string }) => attribute)).toEqual([
-      expect.stringMatching("^https://example.com/attr/decision/value/"),
-      "https://example.com/attr/label/value/confidential",
-      fqn,
-    ]);
-    await open();
-    expect(readFileSync(at("opened")).equals(readFileSync(at("plain")))).toBe(true);
-    await expect(seal(randomBytes(10), {}, keys.other)).rejects.toMatchObject({
-      failure: "not_permitted",
-      message: expect.stringContaining("the plan is for the TDF key rsa of https://kas.example.com"),
-    });
-  } finally {
-    platform.planKeyAccess = planKeyAccess;
-  }
+  });
+  await seal(randomBytes(10));
+  const { policy } = partsOf(readFileSync(at("sealed"))).manifest.encryptionInformation;
+  const { dataAttributes } = JSON.parse(Buffer.from(policy, "base64").toString()).body;
+  expect(dataAttributes.map(({ attribute }: { attribute: string }) => attribute)).toEqual([
+    expect.stringMatching("^https://example.com/attr/decision/value/"),
+    "https://example.com/attr/label/value/confidential",
+    fqn,
+  ]);
+  await open();
+  expect(readFileSync(at("opened")).equals(readFileSync(at("plain")))).toBe(true);
+  await expect(seal(randomBytes(10), {}, keys.other)).rejects.toMatchObject({
+    failure: "not_permitted",
+    message: expect.stringContaining("the plan is for the TDF key rsa of https://kas.example.com"),
+  });
 });
 
 test("a rewrap is refused if the file's policy lacks an attribute value of the plan", async () => {
@@ -197,21 +193,17 @@ test("a rewrap is refused if the file's policy lacks an attribute value of the p
   const rewrap = (...with_: TdfKey[]) =>
     enforcerWith(...with_).rewrap({ profile, input: at("sealed"), output: at("again"), newKeyReference: "other" });
   await seal(randomBytes(10));
-  platform.planKeyAccess = async (question) => {
+  using _ = vi.spyOn(platform, "planKeyAccess").mockImplementation(async (question) => {
     const decision = await planKeyAccess(question);
     return question.operation === "wrap" ? { ...decision, plan: { ...decision.plan, tdfKey } } : decision;
-  };
-  try {
-    await expect(rewrap(keys.rsa, keys.other)).rejects.toMatchObject({
-      failure: "not_permitted",
-      message: expect.stringContaining(`the plan demands ${fqn}`),
-    });
-    expect(readdirSync(folder)).not.toContain("again");
-    await seal(randomBytes(10), {}, keys.other);
-    await rewrap(keys.other);
-  } finally {
-    platform.planKeyAccess = planKeyAccess;
-  }
+  });
+  await expect(rewrap(keys.rsa, keys.other)).rejects.toMatchObject({
+    failure: "not_permitted",
+    message: expect.stringContaining(`the plan demands ${fqn}`),
+  });
+  expect(readdirSync(folder)).not.toContain("again");
+  await seal(randomBytes(10), {}, keys.other);
+  await rewrap(keys.other);
 });
 
 test("without a namespace nothing is protected", async () => {

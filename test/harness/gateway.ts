@@ -31,6 +31,12 @@ export async function inProgress(opsUrl: string): Promise<number | undefined> {
   return count === undefined ? undefined : Number(count);
 }
 
+/** Sum of the samples that match, as the operator reads them. */
+export async function metricSum({ opsUrl }: Pick<Gateway, "opsUrl">, sample: RegExp): Promise<number> {
+  const lines = (await (await fetch(`${opsUrl}/metrics`)).text()).split("\n").filter((line) => sample.test(line));
+  return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
 // Whatever a test did to its calls, none of them has a place any more.
 afterEach(async () => {
   for (const { opsUrl } of running)

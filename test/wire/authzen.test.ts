@@ -1,14 +1,14 @@
 /** Enforcement points over the wire, in the terms of AuthZEN 1.0: the scenario of its certification, and what is refused. */
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { authzenMetadata } from "../../src/app/further-apis.ts";
 import { gateways, todos } from "../fixtures/authzen-pairs.ts";
 import { authzenPolicies, ordinaryScopes, record, startAuthzen, user } from "../harness/authzen.ts";
 import { wireClients } from "../harness/clients.ts";
-import { type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { metricSum, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
 import { recordIn } from "../harness/ledger.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
+import { freePort } from "../harness/loopback.ts";
 import { authzenMethods, requestFromRest } from "../harness/methods.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 
@@ -21,9 +21,8 @@ type Any = RestAnswer["body"];
 
 const ordinary = { scope: ordinaryScopes.join(" ") };
 
-const gateway = await startAuthzen();
+const gateway = await forFile(startAuthzen());
 const token = await gateway.token(delegating);
-afterAll(() => gateway.stop());
 
 const action = (name: string, properties?: object) => ({ name, ...(properties && { properties }) });
 const readsAlice = { subject: user("alice"), action: action("read"), resource: record("record-1") };
@@ -50,22 +49,12 @@ test("metadata names the served endpoints, under the configured address only", a
     search_resource_endpoint: "https://pdp.example.com/access/v1/search/resource",
     search_action_endpoint: "https://pdp.example.com/access/v1/search/action",
   });
-  const holder = createServer().listen(0, "127.0.0.1");
-  await once(holder, "listening");
-  const { port } = holder.address() as AddressInfo;
-  holder.close();
-  await once(holder, "close");
-  const published = await startGateway({
-    port,
-    env: { SVC_POLICY_DIR: authzenPolicies, SVC_AUTHZEN: "on", SVC_PUBLIC_URL: "https://pdp.example.com" },
-  });
-  try {
-    const answer = await fetch(`http://127.0.0.1:${port}${metadata}`);
-    expect(answer.headers.get("content-type")).toContain("application/json");
-    expect(await answer.json()).toEqual(authzenMetadata("https://pdp.example.com"));
-  } finally {
-    await published.stop();
-  }
+  const port = await freePort();
+  const env = { SVC_POLICY_DIR: authzenPolicies, SVC_AUTHZEN: "on", SVC_PUBLIC_URL: "https://pdp.example.com" };
+  await forTest(startGateway({ port, env }));
+  const answer = await fetch(`http://127.0.0.1:${port}${metadata}`);
+  expect(answer.headers.get("content-type")).toContain("application/json");
+  expect(await answer.json()).toEqual(authzenMetadata("https://pdp.example.com"));
   // Without an address nothing is guessed from what a request says.
   expect((await fetch(gateway.url + metadata)).status).toBe(404);
   const document = await (await fetch(`${gateway.url}/openapi-authzen.json`)).json();
@@ -134,19 +123,11 @@ test("the record has both identities, the question, and its mapping", async () =
 });
 
 test("a permitted question is counted as a decision, and not as one that an event should follow", async () => {
-  const expected = 'svc_tenant_evidence_total{tenant="tenant-a",state="expected"}';
-  const counts = async () => {
-    const text = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
-    const of = (name: string) =>
-      Number(
-        text
-          .split("\n")
-          .find((line) => line.startsWith(name))
-          ?.split(" ")[1] ?? 0,
-      );
-    return [of('svc_tenant_decisions_total{tenant="tenant-a",allow="true"}'), of(expected)] as const;
-  };
-  const [decided, awaited] = await counts();
+  const counts = async () => [
+    await metricSum(gateway, /^svc_tenant_decisions_total\{tenant="tenant-a",allow="true"/),
+    await metricSum(gateway, /^svc_tenant_evidence_total\{tenant="tenant-a",state="expected"\}/),
+  ];
+  const [decided = 0, awaited] = await counts();
   for (const subject of [user("alice"), { type: "principal", id: defaultClient().principalId }])
     expect((await ask({ ...readsAlice, subject })).body.decision).toBe(true);
   expect(await counts()).toEqual([decided + 2, awaited]);
@@ -269,22 +250,18 @@ test("a session token cannot ask about another subject, whatever its scopes", as
     scopes: delegating.scope.split(" "),
   };
   const env = { SVC_POLICY_DIR: authzenPolicies, SVC_AUTHZEN: "on" };
-  const { gateway: sessions, stop } = await startSessionDeployment([client], env);
-  try {
-    const { token: session } = (await sessionByRest(sessions.url, { ...client, clientSecret: client.secret })) as Any;
-    const asked = { token: session, body: readsAlice };
-    const { status, body } = await rest(`${sessions.url}/access/v1/evaluation`, asked);
-    expect([status, body.error.reason, body.error.missing_scopes]).toEqual([
-      403,
-      "missing_scope",
-      ["decisions.delegate"],
-    ]);
-    const self = { ...readsAlice, subject: { type: "principal", id: "viewer" } };
-    const own = await rest(`${sessions.url}/access/v1/evaluation`, { token: session, body: self });
-    expect([own.status, own.body.decision]).toEqual([200, true]);
-  } finally {
-    await stop();
-  }
+  const { gateway: sessions } = await forTest(startSessionDeployment([client], env));
+  const { token: session } = (await sessionByRest(sessions.url, { ...client, clientSecret: client.secret })) as Any;
+  const asked = { token: session, body: readsAlice };
+  const { status, body } = await rest(`${sessions.url}/access/v1/evaluation`, asked);
+  expect([status, body.error.reason, body.error.missing_scopes]).toEqual([
+    403,
+    "missing_scope",
+    ["decisions.delegate"],
+  ]);
+  const self = { ...readsAlice, subject: { type: "principal", id: "viewer" } };
+  const own = await rest(`${sessions.url}/access/v1/evaluation`, { token: session, body: self });
+  expect([own.status, own.body.decision]).toEqual([200, true]);
 });
 
 describe("several questions", () => {

@@ -6,7 +6,7 @@ import net from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { defaultAdmissionLimits } from "../../src/http/admission.ts";
-import { gatewayForFile, inProgress, rest } from "../harness/gateway.ts";
+import { gatewayForFile, inProgress, metricSum, rest } from "../harness/gateway.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Connect } from "../harness/h2.ts";
 import { h2Fields, h2Frame, h2NoWindow, h2Raw } from "../harness/h2-frames.ts";
@@ -48,10 +48,7 @@ async function freshCalls(): Promise<number[]> {
 }
 
 /** Calls that are over. */
-async function answers(): Promise<number> {
-  const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
-  return [...metrics.matchAll(/^svc_calls_total\{.*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
-}
+const answers = () => metricSum(gateway, /^svc_calls_total\{/);
 
 /** Opens streams on one connection, none of whose answers may have a byte of body. Resolves once 16, or all, have their heads. */
 async function unreadStreams(count: number, path: string, method: string, body?: Uint8Array, from?: string) {

@@ -1,20 +1,18 @@
 import http2 from "node:http2";
 import net from "node:net";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
+import { metricSum } from "../harness/gateway.ts";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Fields, h2Frame, h2NoWindow, h2Preface, h2Raw, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { serviceSettings, startLimitedService } from "../harness/process.ts";
 
 const issuer = await issuerForFile();
 const directory = folderForFile("slow");
 const settings = { ...serviceSettings(directory, issuer.url), SVC_MAX_CONNECTIONS: "16" };
-const service = await startLimitedService(directory, settings, { answerTimeoutMs: 500 });
-afterAll(async () => {
-  service.child.kill("SIGKILL");
-  await service.ended;
-});
+const service = await forFile(startLimitedService(directory, settings, { answerTimeoutMs: 500 }));
 
 function rawConnect(): net.Socket {
   const { hostname, port } = new URL(service.url);
@@ -22,14 +20,7 @@ function rawConnect(): net.Socket {
 }
 
 /** Calls that are over with this code. */
-async function finished(code: string): Promise<number> {
-  const metrics = await (await fetch(`${service.opsUrl}/metrics`)).text();
-  const lines = metrics.matchAll(/^svc_calls_total\{(.*)\} (\d+)$/gm);
-  return [...lines].reduce(
-    (sum, [, labels, count]) => sum + (labels?.includes(`code="${code}"`) ? Number(count) : 0),
-    0,
-  );
-}
+const finished = (code: string) => metricSum(service, new RegExp(`^svc_calls_total\\{.*code="${code}"`));
 
 test("streams that wait for a window are reset when their time is up", async () => {
   const streams = 50;

@@ -7,7 +7,8 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { wireClients } from "../harness/clients.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, metricSum, rest, startGateway } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver, tracedBy } from "../harness/otlp.ts";
 import { startWitness } from "../harness/witness.ts";
@@ -288,10 +289,8 @@ describe("the collector", () => {
   afterEach(stop);
 
   const outcomes = async () => {
-    const text = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
-    const value = (result: string) =>
-      Number(new RegExp(`svc_trace_spans_total\\{result="${result}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
-    return { exported: value("exported"), dropped: value("dropped"), failed: value("failed") };
+    const value = (result: string) => metricSum(gateway, new RegExp(`^svc_trace_spans_total\\{result="${result}"\\}`));
+    return { exported: await value("exported"), dropped: await value("dropped"), failed: await value("failed") };
   };
   const whoAmI = () => rest(`${gateway.url}/v1/sdk/whoami`, { token });
   const warnings = () => gateway.logged.filter((line) => line.includes("traces cannot be exported"));
@@ -347,26 +346,21 @@ describe("the collector", () => {
 test("exchanges with witnesses are parts of their commit's span", async () => {
   let dataDir = "";
   const logKeys = () => (readKeyFile(join(dataDir, "ledger.key")) ?? []).map(({ publicKey }) => publicKey);
-  const witness = await startWitness({ logKeys });
-  receiver = await startOtlpReceiver();
+  const witness = await forTest(startWitness({ logKeys }));
+  receiver = await forTest(startOtlpReceiver());
   gateway = await startGateway({
     ...tracedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url }),
     env: { SVC_WITNESSES: witness.setting, SVC_WITNESS_QUORUM: "1" },
   });
-  try {
-    dataDir = gateway.dataDir;
-    const answer = await rest(gateway.url + plan.restPath, { token: await gateway.token(), body: planCall });
-    expect(answer.status).toBe(200);
-    await gateway.stop();
-    const named = (wanted: string) => receiver.spans.find(({ name }) => name === wanted);
-    const [commit, waiting, exchange] = ["ledger.commit", "ledger.witnesses", "witness.add_checkpoint"].map(named);
-    expect(waiting).toMatchObject({ traceId: commit?.traceId, parentSpanId: commit?.spanId });
-    expect(exchange).toMatchObject({
-      ...{ kind: "SPAN_KIND_CLIENT", traceId: commit?.traceId, parentSpanId: waiting?.spanId },
-      attributes: { "svc.witness.name": "witness.example/w1", "svc.witness.answer": "cosigned" },
-    });
-  } finally {
-    await receiver.stop();
-    await witness.stop();
-  }
+  dataDir = gateway.dataDir;
+  const answer = await rest(gateway.url + plan.restPath, { token: await gateway.token(), body: planCall });
+  expect(answer.status).toBe(200);
+  await gateway.stop();
+  const named = (wanted: string) => receiver.spans.find(({ name }) => name === wanted);
+  const [commit, waiting, exchange] = ["ledger.commit", "ledger.witnesses", "witness.add_checkpoint"].map(named);
+  expect(waiting).toMatchObject({ traceId: commit?.traceId, parentSpanId: commit?.spanId });
+  expect(exchange).toMatchObject({
+    ...{ kind: "SPAN_KIND_CLIENT", traceId: commit?.traceId, parentSpanId: waiting?.spanId },
+    attributes: { "svc.witness.name": "witness.example/w1", "svc.witness.answer": "cosigned" },
+  });
 });

@@ -60,12 +60,11 @@ export function refusalInConnect(text: string): WireRefusal {
 
 /** The refusal in the trailers of gRPC-Web, which are the last frame of the body. */
 export function refusalInWeb(body: Buffer): WireRefusal | undefined {
-  const trailers: IncomingHttpHeaders = {};
-  for (const line of body.subarray(5).toString("latin1").trim().split("\r\n")) {
-    const colon = line.indexOf(":");
-    trailers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
-  }
-  return refusalInTrailers(trailers);
+  let at = 0;
+  // An answer may come before them.
+  while (((body[at] ?? 0) & 0x80) === 0) at += 5 + body.readUInt32BE(at + 1);
+  const lines = body.toString("latin1", at + 5).trim();
+  return refusalInTrailers(Object.fromEntries(lines.split("\r\n").map((line) => line.split(/:\s*(.*)/s))));
 }
 
 function snakeCase(name: string): string {

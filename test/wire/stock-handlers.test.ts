@@ -20,7 +20,7 @@ import { beginCall, callerOf } from "../../src/transport/calls/call.ts";
 import { bind } from "../../src/transport/calls/methods.ts";
 import { createServer } from "../../src/transport/server.ts";
 import { bareServer } from "../harness/bare-server.ts";
-import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
+import { frame, refusalInConnect, refusalInTrailers, refusalInWeb, type WireRefusal } from "../harness/grpc.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { registerStock } from "../harness/stock-plugin.ts";
@@ -176,21 +176,9 @@ function refusalIn(
   trailers: H2Answer["trailers"],
   body: Buffer,
 ): WireRefusal | undefined {
-  if (type.startsWith("application/grpc-web")) return webRefusal(body);
+  if (type.startsWith("application/grpc-web")) return refusalInWeb(body);
   if (type.startsWith("application/grpc")) return refusalInTrailers(trailers);
   return status === 200 ? undefined : refusalInConnect(body.toString());
-}
-
-/** An answer may come before the trailers. */
-function webRefusal(body: Buffer): WireRefusal | undefined {
-  let at = 0;
-  while (((body[at] ?? 0) & 0x80) === 0) at += 5 + body.readUInt32BE(at + 1);
-  const lines = body
-    .subarray(at + 5)
-    .toString("latin1")
-    .trim()
-    .split("\r\n");
-  return refusalInTrailers(Object.fromEntries(lines.map((line) => line.split(/:\s*(.*)/s))));
 }
 
 describe.each(forms)("$name", (form) => {

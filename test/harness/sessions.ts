@@ -39,6 +39,12 @@ export type SessionOutcome =
     }
   | { readonly reason: string; readonly message: string; readonly retryAfter: string | undefined };
 
+/** The token of a session that was opened. */
+export function tokenOf(outcome: SessionOutcome): string {
+  if ("token" in outcome) return outcome.token;
+  throw new Error(`no session: ${outcome.reason}`);
+}
+
 export type SessionAsk = MessageInitShape<typeof CreateSessionRequestSchema>;
 
 export async function sessionByRest(

@@ -1,15 +1,14 @@
 /** Attributes of callers that the policy manifest declares: from credentials to decision, record and replay. */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { reasonOnBoth } from "../harness/both-wires.ts";
+import { folderForFile, writeFiles } from "../harness/folder.ts";
 import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Close, h2Connect } from "../harness/h2.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { recordIn } from "../harness/ledger.ts";
-import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
+import { forTest } from "../harness/lifetimes.ts";
+import { sessionByRest, startSessionDeployment, tokenOf } from "../harness/sessions.ts";
 
 const plan = { operation: "access", workload: { application: "wards" }, resource: { kind: "patient" } };
 const manifest = 'platform: platform\ntenants: { "*": default }\n';
@@ -24,33 +23,21 @@ const files = {
 when { principal.clearance >= 2 && principal has roles && principal.roles.contains("doctor") };\n`,
 };
 
-let policies: string;
+const policies = folderForFile("caller-attributes");
 let gateway: Gateway;
-let stop: () => Promise<void>;
 
 const issuer = await issuerForFile();
-beforeEach(async () => {
-  policies = await mkdtemp(join(tmpdir(), "caller-attributes-"));
-  for (const [file, text] of Object.entries(files)) await write(file, text);
+beforeEach(() => {
+  writeFiles(policies, files);
   for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
 });
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  await stop();
-  await rm(policies, { recursive: true });
-});
-
-async function write(file: string, text: string): Promise<void> {
-  await mkdir(dirname(join(policies, file)), { recursive: true });
-  await writeFile(join(policies, file), text);
-}
+afterEach(() => void vi.unstubAllEnvs());
 
 /** Settings under which the directory is looked at when a test says so. */
 const settings = () => ({ SVC_POLICY_DIR: policies, SVC_OIDC_ISSUER: issuer.url });
 
 async function start(env: Record<string, string> = {}): Promise<void> {
-  gateway = await startGateway({ env: { ...settings(), ...env }, overrides: unpolled });
-  stop = gateway.stop;
+  gateway = await forTest(startGateway({ env: { ...settings(), ...env }, overrides: unpolled }));
 }
 
 const doctor = { clearance: 2, realm_access: { roles: ["nurse", "doctor", "nurse"] } };
@@ -108,25 +95,24 @@ test("attributes are never read from another claim: a reload that declares them 
     "Expect: 100-continue",
   ]);
   /** Asks; the caller is known by the time that the policies are replaced, and the question is not. */
-  const askAround = async (replace: () => Promise<void>) => {
+  const askAround = async (replaced: Readonly<Record<string, string>>) => {
     const connection = await h1Connect(gateway.url);
     connection.write(head);
     expect(await connection.next()).toMatchObject({ status: 100 });
-    await replace();
+    writeFiles(policies, replaced);
     await gateway.app.reload();
     connection.write(body);
     const answer = await connection.next();
     connection.destroy();
     return { status: answer?.status, body: JSON.parse(answer?.text ?? "{}"), headers: answer?.headers };
   };
-  const refused = await askAround(() => write("manifest.yaml", declaring.replace("realm_access.roles", "groups")));
+  const refused = await askAround({ "manifest.yaml": declaring.replace("realm_access.roles", "groups") });
   expect(refused).toMatchObject({ status: 503, body: { error: { reason: "policy_unavailable" } } });
   expect(refused.headers?.get("retry-after")).toBe("1");
   expect((await ask(token)).body.decision).toMatchObject({ allow: false, reasons: [] });
   // Other policies about the same attributes decide at once.
-  const decided = await askAround(() =>
-    write("default/doctors.cedar", files["default/doctors.cedar"].replace('"doctor"', '"porter"')),
-  );
+  const porters = files["default/doctors.cedar"].replace('"doctor"', '"porter"');
+  const decided = await askAround({ "default/doctors.cedar": porters });
   expect(decided).toMatchObject({ status: 200, body: { decision: { allow: true } } });
 });
 
@@ -163,19 +149,16 @@ test("attributes of a session client come from the clients file", async () => {
   const { SVC_OIDC_ISSUER: _, ...env } = settings();
   // Another tenant's client of the same name has its own.
   const namesake = { ...client, tenantId: "tenant-b", attributes: { clearance: 0, roles: ["porter"] } };
-  const deployment = await startSessionDeployment([client, weak, namesake as typeof client], env);
-  ({ gateway, stop } = deployment);
-  const tokenOf = async ({ tenantId, clientId, secret: clientSecret }: typeof client) => {
-    const outcome = await sessionByRest(gateway.url, { tenantId, clientId, clientSecret });
-    return "token" in outcome ? outcome.token : "";
-  };
-  const { body } = await ask(await tokenOf(client));
+  ({ gateway } = await forTest(startSessionDeployment([client, weak, namesake as typeof client], env)));
+  const open = async ({ tenantId, clientId, secret: clientSecret }: typeof client) =>
+    tokenOf(await sessionByRest(gateway.url, { tenantId, clientId, clientSecret }));
+  const { body } = await ask(await open(client));
   expect(body.decision.allow).toBe(true);
   expect(recordIn(body).outcome.caller_attributes).toEqual({ clearance: 2, roles: ["doctor"] });
-  const other = (await ask(await tokenOf(namesake as typeof client))).body;
+  const other = (await ask(await open(namesake as typeof client))).body;
   expect(other.decision.allow).toBe(false);
   expect(recordIn(other).outcome.caller_attributes).toEqual({ clearance: 0, roles: ["porter"] });
-  const refused = await ask(await tokenOf(weak as typeof client));
+  const refused = await ask(await open(weak as typeof client));
   expect([refused.status, refused.body.error.message]).toEqual([
     401,
     "the access token carries no valid attribute clearance",

@@ -1,13 +1,13 @@
 /** The session route: where it is there, and what its tokens are worth, over REST and gRPC. */
-import { rename, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { reasonOnBoth } from "../harness/both-wires.ts";
-import { type Gateway, rest } from "../harness/gateway.ts";
+import { rest } from "../harness/gateway.ts";
 import { h2Close, h2Connect } from "../harness/h2.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import {
   newSessionKey,
-  type SessionDeployment,
   type SessionOutcome,
   sessionByGrpc,
   sessionByRest,
@@ -15,6 +15,7 @@ import {
   sessionRestPath,
   startSessionDeployment,
   type TestClient,
+  tokenOf,
   writeClients,
 } from "../harness/sessions.ts";
 
@@ -27,19 +28,9 @@ const client: TestClient = {
 const other: TestClient = { ...client, tenantId: "tenant-b", clientId: "hr-service", secret: "t".repeat(43) };
 const ask = { tenantId: client.tenantId, clientId: client.clientId, clientSecret: client.secret };
 
-function tokenOf(outcome: SessionOutcome): string {
-  if ("token" in outcome) return outcome.token;
-  throw new Error(`no session: ${outcome.reason}`);
-}
+const { gateway, clientsPath } = await forFile(startSessionDeployment([client, other]));
 
 describe("with session clients", () => {
-  let deployment: SessionDeployment;
-  let gateway: Gateway;
-  beforeAll(async () => {
-    deployment = await startSessionDeployment([client, other]);
-    gateway = deployment.gateway;
-  });
-  afterAll(() => deployment.stop());
   const whoami = (token: string) => rest(`${gateway.url}/v1/sdk/whoami`, { token });
 
   describe.each(sessionCallers)("%s", (_name, call) => {
@@ -161,16 +152,12 @@ describe("with session clients", () => {
     };
     const follow = (what: string) => expect.poll(outcome, { timeout: 10_000, interval: 250 }).toBe(what);
     expect(await outcome()).toBe("invalid_client");
-    const replace = async (clients: readonly TestClient[]) => {
-      await writeClients(`${deployment.clientsPath}.new`, clients);
-      await rename(`${deployment.clientsPath}.new`, deployment.clientsPath);
-    };
-    await replace([client, other, added]);
+    writeClients(clientsPath, [client, other, added]);
     await follow("let in");
-    await replace([client, other, { ...added, secret: "v".repeat(43) }]);
+    writeClients(clientsPath, [client, other, { ...added, secret: "v".repeat(43) }]);
     await follow("invalid_client");
     // A file that is none changes nothing, and says so.
-    await writeFile(deployment.clientsPath, "{");
+    await writeFile(clientsPath, "{");
     await expect
       .poll(() => gateway.logged.join(""), { timeout: 10_000 })
       .toContain("changed files are refused; the previous content stays in force");
@@ -178,88 +165,65 @@ describe("with session clients", () => {
   }, 30_000);
 });
 
-describe("rotated keys", () => {
-  let deployment: SessionDeployment;
-  beforeAll(async () => {
-    deployment = await startSessionDeployment([client]);
+test("rotated keys are both accepted while both are configured; a token of a withdrawn key is refused", async () => {
+  const { gateway, keyPath } = await forTest(startSessionDeployment([client]));
+  const session = await h2Connect(gateway.url);
+  const reasonFor = (token: string) => reasonOnBoth(gateway.url, session, [["authorization", `Bearer ${token}`]]);
+  const newToken = async () => tokenOf(await sessionByRest(gateway.url, ask));
+  const kidOf = (token: string) => decodeProtectedHeader(token).kid;
+
+  const before = await newToken();
+  expect(await reasonFor(before)).toBeUndefined();
+  const [first, second] = [newSessionKey("ec"), newSessionKey()];
+  await writeFile(keyPath, first.own + second.shown);
+  await expect
+    .poll(async () => decodeProtectedHeader(await newToken()).alg, { timeout: 10_000, interval: 500 })
+    .toBe("ES256");
+  const after = await newToken();
+  expect(kidOf(after)).not.toBe(kidOf(before));
+  expect(await reasonFor(after)).toBeUndefined();
+  // The one before is not in the file any more: remembered as it is, its token has ended.
+  expect(await reasonFor(before)).toBe("invalid_token");
+  await writeFile(keyPath, second.own + first.shown);
+  await expect
+    .poll(async () => decodeProtectedHeader(await newToken()).alg, { timeout: 10_000, interval: 500 })
+    .toBe("EdDSA");
+  expect(await reasonFor(after)).toBeUndefined();
+  expect((await rest(`${gateway.url}/.well-known/jwks.json`, {})).body.keys).toHaveLength(2);
+  await h2Close(session);
+}, 30_000);
+
+test("without a token issuer, only session tokens are accepted, and discovery says so", async () => {
+  const { gateway } = await forTest(startSessionDeployment([client], { SVC_OIDC_ISSUER: undefined }));
+  expect((await rest(`${gateway.opsUrl}/readyz`, {})).status).toBe(200);
+  const token = tokenOf(await sessionByGrpc(gateway.url, ask));
+  const { body } = await rest(`${gateway.url}/v1/sdk/capabilities`, { token });
+  expect(body.auth_configuration).toEqual({
+    mode: "bearer_token_validation",
+    proof_of_possession: "none",
+    oidc_issuer_ready: false,
+    mtls_ready: false,
   });
-  afterAll(() => deployment.stop());
-
-  test("both are accepted while both are configured; a token of a withdrawn key is refused", async () => {
-    const { gateway, keyPath } = deployment;
-    const session = await h2Connect(gateway.url);
-    const reasonFor = (token: string) => reasonOnBoth(gateway.url, session, [["authorization", `Bearer ${token}`]]);
-    const newToken = async () => tokenOf(await sessionByRest(gateway.url, ask));
-    const kidOf = (token: string) => decodeProtectedHeader(token).kid;
-
-    const before = await newToken();
-    expect(await reasonFor(before)).toBeUndefined();
-    const [first, second] = [newSessionKey("ec"), newSessionKey()];
-    await writeFile(keyPath, first.own + second.shown);
-    await expect
-      .poll(async () => decodeProtectedHeader(await newToken()).alg, { timeout: 10_000, interval: 500 })
-      .toBe("ES256");
-    const after = await newToken();
-    expect(kidOf(after)).not.toBe(kidOf(before));
-    expect(await reasonFor(after)).toBeUndefined();
-    // The one before is not in the file any more: remembered as it is, its token has ended.
-    expect(await reasonFor(before)).toBe("invalid_token");
-    await writeFile(keyPath, second.own + first.shown);
-    await expect
-      .poll(async () => decodeProtectedHeader(await newToken()).alg, { timeout: 10_000, interval: 500 })
-      .toBe("EdDSA");
-    expect(await reasonFor(after)).toBeUndefined();
-    expect((await rest(`${gateway.url}/.well-known/jwks.json`, {})).body.keys).toHaveLength(2);
-    await h2Close(session);
-  }, 30_000);
+  const foreign = await rest(`${gateway.url}/v1/sdk/whoami`, { token: await gateway.token() });
+  expect(foreign).toMatchObject({ status: 401, body: { error: { reason: "invalid_token" } } });
 });
 
-describe("without a token issuer", () => {
-  test("only session tokens are accepted, and discovery says so", async () => {
-    const deployment = await startSessionDeployment([client], { SVC_OIDC_ISSUER: undefined });
-    try {
-      const { gateway } = deployment;
-      expect((await rest(`${gateway.opsUrl}/readyz`, {})).status).toBe(200);
-      const token = tokenOf(await sessionByGrpc(gateway.url, ask));
-      const { body } = await rest(`${gateway.url}/v1/sdk/capabilities`, { token });
-      expect(body.auth_configuration).toEqual({
-        mode: "bearer_token_validation",
-        proof_of_possession: "none",
-        oidc_issuer_ready: false,
-        mtls_ready: false,
-      });
-      const foreign = await rest(`${gateway.url}/v1/sdk/whoami`, { token: await gateway.token() });
-      expect(foreign).toMatchObject({ status: 401, body: { error: { reason: "invalid_token" } } });
-    } finally {
-      await deployment.stop();
-    }
-  });
-});
-
-describe("with tokens bound to certificates", () => {
-  const header = "x-svc-mtls-client-certificate";
-  const thumbprint = (byte: number) => Buffer.alloc(32, byte).toString("base64url");
-  let deployment: SessionDeployment;
-  beforeAll(async () => {
-    deployment = await startSessionDeployment([client], { SVC_PROOF_OF_POSSESSION: "mtls" });
-  });
-  afterAll(() => deployment.stop());
-
-  test.each(sessionCallers)(
-    "%s: session tokens are bound too, and none is issued without a certificate",
-    async (_name, call) => {
-      const { url } = deployment.gateway;
-      const own = { [header]: thumbprint(1) };
-      const token = tokenOf(await call(url, ask, own));
-      const reasonFor = async (headers: Record<string, string>) =>
-        (await rest(`${url}/v1/sdk/whoami`, { token, headers })).body.error?.reason ?? "let in";
-      expect(await reasonFor(own)).toBe("let in");
-      expect(await reasonFor({ [header]: thumbprint(2) })).toBe("proof_of_possession_failed");
-      expect(await reasonFor({})).toBe("proof_of_possession_failed");
-      expect(await call(url, ask)).toMatchObject({ reason: "proof_of_possession_failed" });
-    },
-  );
-});
+test.each(sessionCallers)(
+  "%s: session tokens are bound to certificates too, and none is issued without a certificate",
+  async (_name, call) => {
+    const deployment = startSessionDeployment([client], { SVC_PROOF_OF_POSSESSION: "mtls" });
+    const { url } = (await forTest(deployment)).gateway;
+    const shown = (byte: number) => ({ "x-svc-mtls-client-certificate": Buffer.alloc(32, byte).toString("base64url") });
+    const own = shown(1);
+    const token = tokenOf(await call(url, ask, own));
+    const reasonFor = async (headers: Record<string, string>) =>
+      (await rest(`${url}/v1/sdk/whoami`, { token, headers })).body.error?.reason ?? "let in";
+    expect(await reasonFor(own)).toBe("let in");
+    expect(await reasonFor(shown(2))).toBe("proof_of_possession_failed");
+    expect(await reasonFor({})).toBe("proof_of_possession_failed");
+    expect(await call(url, ask)).toMatchObject({ reason: "proof_of_possession_failed" });
+  },
+);
 
 function credentialsOf({ tenantId, clientId, secret }: TestClient) {
   return { tenantId, clientId, clientSecret: secret };

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { methodOn } from "../../harness/methods.ts";
 import { boundTo, mintProof } from "../../harness/proofs.ts";
-import type { SessionOutcome, TestClient } from "../../harness/sessions.ts";
+import { type TestClient, tokenOf } from "../../harness/sessions.ts";
 import { newTestKey } from "../../harness/tokens.ts";
 import { sameNames, sameTexts } from "./session-clients.ts";
 import { answerOf, bearer, type IsolationRow, type Wire, type World } from "./world.ts";
@@ -15,11 +15,6 @@ const ask = ({ tenantId, clientId, secret }: TestClient) => ({ tenantId, clientI
 const from = (address: string) => ({ "x-forwarded-for": address });
 
 const refused = { reason: "invalid_client", message: "the client credentials are not valid", retryAfter: undefined };
-
-function tokenOf(outcome: SessionOutcome): string {
-  if ("token" in outcome) return outcome.token;
-  throw new Error(`no session: ${outcome.reason}`);
-}
 
 /** A client gets a token of its own tenant for its own secret, and nothing for another's. */
 export async function opensOwnSessions(_world: World, wire: Wire): Promise<void> {

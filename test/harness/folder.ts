@@ -3,12 +3,17 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll } from "vitest";
+import { afterAll, onTestFinished } from "vitest";
 
 /** Makes a folder for all tests of a file, which goes after the last one. To be called while the file loads. */
-export function folderForFile(name: string): string {
+export const folderForFile = (name: string): string => folderUntil(afterAll, name);
+
+/** The same for one test. To be called in it, or before each. */
+export const folderForTest = (name: string): string => folderUntil(onTestFinished, name);
+
+function folderUntil(ending: (action: () => void) => void, name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `svc-${name}-`));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  ending(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 

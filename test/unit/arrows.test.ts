@@ -1,24 +1,13 @@
 /** The rooms: which may import from which. The rules are `scripts/arrows.ts`, and `npm run lint` holds the source to them. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { join } from "node:path";
+import { expect, test } from "vitest";
 import { breaches } from "../../scripts/arrows.ts";
-
-let directory: string;
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), "arrows-"));
-});
-afterAll(() => rmSync(directory, { recursive: true }));
+import { folderForTest, writeFiles } from "../harness/folder.ts";
 
 /** What the rules say of a project with these files in `src`. */
 function judged(files: Readonly<Record<string, string>>) {
-  rmSync(join(directory, "src"), { recursive: true, force: true });
-  for (const [file, text] of Object.entries(files)) {
-    const path = join(directory, "src", file);
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, text);
-  }
+  const directory = folderForTest("arrows");
+  writeFiles(join(directory, "src"), files);
   return breaches(directory);
 }
 

@@ -1,11 +1,10 @@
 /** Decisions of a running service, evaluated again from its store by the command line. */
-import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { folderForFile } from "../harness/folder.ts";
+import { folderForFile, folderForTest } from "../harness/folder.ts";
 import { gatewayForFile, rest, unpolled } from "../harness/gateway.ts";
 import { run } from "../unit/cli/surroundings.ts";
 import { must } from "../unit/domain/world.ts";
@@ -29,9 +28,7 @@ for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stu
 vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
 vi.stubEnv("SVC_POLICY_DIR", policies);
 
-afterAll(async () => {
-  vi.unstubAllEnvs();
-});
+afterAll(() => void vi.unstubAllEnvs());
 
 const explain = (...options: string[]) => run("policy", "explain", ...options);
 
@@ -148,7 +145,7 @@ test("a decision is found by the id of its request, and read from a record or a 
 });
 
 test("recorded decisions that another directory decides differently are counted", async () => {
-  const strict = await mkdtemp(join(tmpdir(), "policy-strict-"));
+  const strict = folderForTest("policy-strict");
   await cp(samples, strict, { recursive: true });
   await writeFile(
     join(strict, "default", "no-plans.cedar"),
@@ -179,7 +176,6 @@ test("recorded decisions that another directory decides differently are counted"
     ways: [],
   });
   expect((await diff(strict, "--since", "2999-01-01T00:00:00Z")).recorded.compared).toBe(0);
-  await rm(strict, { recursive: true });
 });
 
 test.each([
@@ -218,7 +214,7 @@ test("an erased record is reported as erased, and a lost revision as missing", a
 });
 
 test("an explanation says if its policies read registrations that the decision did not look up", async () => {
-  const reads = await mkdtemp(join(tmpdir(), "policy-reads-"));
+  const reads = folderForTest("policy-reads");
   await cp(samples, reads, { recursive: true });
   const embargo = 'context has registered && context.registered.labels.contains("embargo")';
   await writeFile(
@@ -228,7 +224,7 @@ test("an explanation says if its policies read registrations that the decision d
   const call = must(sampleCalls().find(({ route }) => route.endsWith("protection-plan")));
   const body = { ...call.body, artifact_digest: `sha256:${"ab".repeat(32)}` };
   const answer = await rest(gateway.url + call.route, { token: await gateway.token(), body });
-  const file = `${reads}.json`;
+  const file = join(gateway.dataDir, "answer.json");
   await writeFile(file, JSON.stringify(answer.body));
   const decision = ["--tenant", tenant, "--decision", answer.body.decision.decision_id];
   const warning = expect.stringMatching(/^these policies read registrations, which were not looked up then: /);

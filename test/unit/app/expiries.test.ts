@@ -1,22 +1,16 @@
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { validityOf, watchKeyFiles } from "../../../src/app/followed-files.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { folderForTest } from "../../harness/folder.ts";
 
 const ofServer = join(import.meta.dirname, "../config/fixtures/server.crt.pem");
 const ofClient = join(import.meta.dirname, "../auth/fixtures/client.crt.pem");
 
-let directory: string;
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "svc-expiries-"));
-});
-afterEach(() => rm(directory, { recursive: true }));
-
 test("key files report their time of last change", async () => {
-  const ledgerKey = join(directory, "ledger.key");
+  const ledgerKey = join(folderForTest("expiries"), "ledger.key");
   const metrics = createMetrics({ process: false });
   const absent = { tlsKey: undefined, opsTlsKey: undefined, dpopNonceKey: undefined };
   watchKeyFiles({ ...absent, ledgerKey, sessionKey: "/nowhere" }, metrics);

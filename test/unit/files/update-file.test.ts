@@ -1,19 +1,18 @@
 /** Files that commands change: the same users can read one as before, and no others. */
-import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, chownSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { updateFile } from "../../../src/files/file-system.ts";
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile, replaceKeyFile } from "../../../src/stores/files/key-file.ts";
+import { folderForTest } from "../../harness/folder.ts";
 
 let folder: string;
 let path: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "svc-update-"));
+  folder = folderForTest("update");
   path = join(folder, "file");
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 const key = (seed: number) => signingKeyOf(new Uint8Array(32).fill(seed));
 const ways = [

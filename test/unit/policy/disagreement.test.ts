@@ -49,7 +49,7 @@ test("commands that judge decisions ask Cedar, whatever was compiled", async () 
 test("a service that loads such a set reports and counts it, and decides as Cedar does", async () => {
   const env = {
     SVC_OIDC_ISSUER: "http://localhost",
-    SVC_POLICY_DIR: await folderOf(files),
+    SVC_POLICY_DIR: folderOf(files),
     SVC_LEDGER_ORIGIN: "localhost/test",
     SVC_PROOF_OF_POSSESSION: "none",
   };

@@ -1,9 +1,6 @@
 /** Policy directories in memory, questions with defaults, and arbitrary questions. */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join, posix } from "node:path";
+import { posix } from "node:path";
 import fc from "fast-check";
-import { onTestFinished } from "vitest";
 import { type AttributeDeclarations, authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { utf8Text } from "../../../src/base/text-forms.ts";
@@ -16,6 +13,7 @@ import { fileSystemOf } from "../../../src/policy/load/file-texts.ts";
 import type { Claimed, OnBehalfOf, PolicyAction, PolicyQuery, Registered } from "../../../src/policy/model/decision.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
 import { policyActions } from "../../../src/policy/model/schema.ts";
+import { folderForTest, writeFiles } from "../../harness/folder.ts";
 
 /** Files of a policy directory by path within it. */
 export type Files = Readonly<Record<string, string | Uint8Array>>;
@@ -44,13 +42,9 @@ export function below(folder: string, files: Files): Files {
 }
 
 /** A new folder of the machine with the files, until the test ends. */
-export async function folderOf(files: Files): Promise<string> {
-  const root = await mkdtemp(join(tmpdir(), "policies-"));
-  onTestFinished(() => rm(root, { recursive: true }));
-  for (const [file, content] of Object.entries(files)) {
-    await mkdir(dirname(join(root, file)), { recursive: true });
-    await writeFile(join(root, file), content);
-  }
+export function folderOf(files: Files): string {
+  const root = folderForTest("policies");
+  writeFiles(root, files);
   return root;
 }
 

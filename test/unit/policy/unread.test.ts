@@ -61,7 +61,7 @@ test("harmless files are listed, and no decision depends on them or on expected 
 
 test("mounts of orchestrators are read through their links, and their own folders are listed", async () => {
   const version = "..2026_01_31_12_00_00.123456789";
-  const root = await folderOf(below(version, openFiles));
+  const root = folderOf(below(version, openFiles));
   await fileSystem.symlink(version, join(root, "..data"));
   for (const name of ["manifest.yaml", "platform", "default"]) {
     await fileSystem.symlink(join("..data", name), join(root, name));
@@ -73,7 +73,7 @@ test("mounts of orchestrators are read through their links, and their own folder
 });
 
 test("a dangling link is refused like a file", async () => {
-  const root = await folderOf(openFiles);
+  const root = folderOf(openFiles);
   await fileSystem.symlink("gone", join(root, "default", "more"));
   expect((await loadPolicyDirectory(root, fileSystem)).problems).toMatchObject([{ file: "default/more" }]);
 });

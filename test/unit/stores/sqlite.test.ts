@@ -1,9 +1,8 @@
 /** The file of the embedded store: its schema, where it may be, and what a write to it needs. */
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { encodeRecord } from "../../../src/ledger/append/record-text.ts";
 import { seedBytes } from "../../../src/ledger/append/sequence.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/files/anchor.ts";
@@ -13,26 +12,22 @@ import { openSqliteStores } from "../../../src/stores/sqlite/open-ledger.ts";
 import { migrateSqlite, migrations } from "../../../src/stores/sqlite/schema.ts";
 import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { folderForTest } from "../../harness/folder.ts";
 
 let directory: string;
 let path: string;
 const random = seededRandom();
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "migrate-"));
+  directory = folderForTest("migrate");
   path = join(directory, "a", "b", "platform.db");
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const migrate = (known = migrations) => migrateSqlite({ path, random, busyTimeoutMs: 1_000, migrations: known });
 
 function inspect<Result>(look: (database: DatabaseSync) => Result): Result {
-  const database = new DatabaseSync(path);
-  try {
-    return look(database);
-  } finally {
-    database.close();
-  }
+  using database = new DatabaseSync(path);
+  return look(database);
 }
 
 test("a new file is private, as are its directories, and gets the whole schema once", () => {

@@ -1,6 +1,5 @@
 /** Policies for the tenants of the matrix: one set for everybody, and for some tenants each its own. */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { writeFiles } from "../../harness/folder.ts";
 import { namedLookAlikes } from "./names.ts";
 
 /** Tenants with a set of their own, in which one policy carries the number of the tenant. */
@@ -55,29 +54,28 @@ const personPolicies = [
 
 const permit = (id: string) => `@id("${id}")\n@alert("${id}")\npermit (principal, action, resource);\n`;
 
-/** Writes the policy directory into an empty folder. */
+/** Writes the policy directory. */
 export function writePolicies(folder: string): void {
-  const sets = new Map([
+  const sets = [
     ["platform", "platform"],
     ["default", "everybody"],
     ...tenantsWithSets.map((tenant) => [policyOf(tenant), policyOf(tenant)] as const),
-  ]);
-  for (const [set, id] of sets) {
-    mkdirSync(join(folder, set));
-    writeFileSync(join(folder, set, "set.cedar"), permit(id));
-  }
+  ] as const;
   const tenants = Object.fromEntries([
     ["*", "default"],
     ...tenantsWithSets.map((tenant) => [tenant, policyOf(tenant)]),
   ]);
-  writeFileSync(join(folder, "platform", "people.cedar"), personPolicies);
-  writeFileSync(join(folder, "org.cedarschema"), schema);
-  writeFileSync(join(folder, "people.json"), JSON.stringify(people));
   const entities = { schema: "org.cedarschema", files: ["people.json"], principal: "Org::Person" };
   const declared = {
     entities,
     caller_attributes: { team: { type: "text" } },
     disclosable: ["attributes.notify", "key_reference"],
   };
-  writeFileSync(join(folder, "manifest.json"), JSON.stringify({ platform: "platform", tenants, ...declared }));
+  writeFiles(folder, {
+    ...Object.fromEntries(sets.map(([set, id]) => [`${set}/set.cedar`, permit(id)])),
+    "platform/people.cedar": personPolicies,
+    "org.cedarschema": schema,
+    "people.json": JSON.stringify(people),
+    "manifest.json": JSON.stringify({ platform: "platform", tenants, ...declared }),
+  });
 }

@@ -1,6 +1,6 @@
 /** One deployment with many tenants whose names are easily taken for each other, and callers of all of them. */
 import { randomFillSync } from "node:crypto";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
@@ -150,9 +150,8 @@ async function settingsOf(
     join(folder, "session.key"),
     join(folder, "policies"),
   ];
-  mkdirSync(policies);
   writePolicies(policies);
-  await writeClients(clientsPath, sessionClientsOf(wireNames));
+  writeClients(clientsPath, sessionClientsOf(wireNames));
   writeFileSync(keyPath, newSessionKey().own, { mode: 0o600 });
   return {
     ...settings,

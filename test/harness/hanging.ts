@@ -1,6 +1,6 @@
 /** Sees by their connections whether processes run, which a reused process id cannot fake. */
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
+import { listenOnLoopback } from "./loopback.ts";
 
 export interface Hanging {
   /** Where the processes connect to, on the loopback. */
@@ -27,8 +27,6 @@ export async function listenForHanging(count: number): Promise<Hanging> {
       if (left === count) server.close(() => ended.resolve());
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const { port } = await listenOnLoopback(server);
   return { port, allRunning: running.promise, allEnded: ended.promise };
 }

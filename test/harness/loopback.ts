@@ -1,7 +1,5 @@
-/** HTTP servers of tests, and free ports, on this machine alone. */
-import type { Server } from "node:http";
-import type { Server as TlsServer } from "node:https";
-import { type AddressInfo, createServer } from "node:net";
+/** Servers of tests, and free ports, on this machine alone. */
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
 export interface Loopback {
   readonly port: number;
@@ -13,7 +11,12 @@ export interface Loopback {
  * Has the server listen on 127.0.0.1. Rejects if the port is taken.
  * @param port default: any free one
  */
-export async function listenOnLoopback(server: Server | TlsServer, port = 0): Promise<Loopback> {
+export async function listenOnLoopback(server: Server, port = 0): Promise<Loopback> {
+  const open = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject).listen(port, "127.0.0.1", resolve);
   });
@@ -21,7 +24,7 @@ export async function listenOnLoopback(server: Server | TlsServer, port = 0): Pr
     port: (server.address() as AddressInfo).port,
     stop() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
+      for (const socket of open) socket.destroy();
       return closed;
     },
   };
@@ -29,9 +32,7 @@ export async function listenOnLoopback(server: Server | TlsServer, port = 0): Pr
 
 /** A port that was free a moment ago, for a program that cannot choose one itself. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
+  const { port, stop } = await listenOnLoopback(createServer());
+  await stop();
   return port;
 }

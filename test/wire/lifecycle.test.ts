@@ -1,53 +1,41 @@
 /** The life of the process: what it starts with, what it refuses to start with, and how it ends. */
 import { once } from "node:events";
-import { chmodSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, writeFileSync } from "node:fs";
 import net from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import tls from "node:tls";
 import { toBinary } from "@bufbuild/protobuf";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forTest } from "../harness/lifetimes.ts";
+import { listenOnLoopback } from "../harness/loopback.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { type ServiceProcess, serviceSettings, spawnService, startService } from "../harness/process.ts";
+import { serviceSettings, spawnService, startService } from "../harness/process.ts";
 
 const whoami = methodOn("/v1/sdk/whoami");
 const evidence = methodOn("/v1/sdk/evidence");
 const evidenceBody = sampleCalls().find(({ route }) => route === evidence.restPath)?.body;
+const folder = folderForFile("life");
 let directory: string;
 let settings: Record<string, string>;
-let services: ServiceProcess[];
 
 const issuer = await issuerForFile();
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "svc-life-"));
+  directory = mkdtempSync(join(folder, "test-"));
   settings = serviceSettings(directory, issuer.url);
-  services = [];
-});
-afterEach(async () => {
-  for (const { child } of services) child.kill("SIGKILL");
-  await Promise.all(services.map(({ ended }) => ended));
-  rmSync(directory, { recursive: true });
 });
 
-/** Starts the service and sees to its end. */
-async function start(more: Readonly<Record<string, string>> = {}) {
-  const service = await startService(directory, { ...settings, ...more });
-  services.push(service);
-  return service;
-}
-
-function spawn(environment: Readonly<Record<string, string>>): ServiceProcess {
-  const service = spawnService(directory, environment);
-  services.push(service);
-  return service;
-}
+const start = (more: Readonly<Record<string, string>> = {}) =>
+  forTest(startService(directory, { ...settings, ...more }));
+const spawn = (environment: Readonly<Record<string, string>>, program?: string) =>
+  forTest(spawnService(directory, environment, program));
 
 const token = () => issuer.token({ scope: "platform-api.access policy.read evidence.write" });
 
@@ -59,7 +47,7 @@ describe("starting", () => {
   });
 
   test("is refused with wrong, weak or unknown settings, all named at once, and no value repeated", async () => {
-    const service = spawn({
+    const service = await spawn({
       ...settings,
       SVC_LISTEN: "0.0.0.0:0",
       SVC_OIDC_ISSUER: "http://issuer.example/secret-value",
@@ -76,20 +64,15 @@ describe("starting", () => {
   });
 
   test("the development stack reports a port in use in one line", async () => {
-    const holder = net.createServer().listen(0, "127.0.0.1");
-    await once(holder, "listening");
-    const { port } = holder.address() as net.AddressInfo;
+    const { port } = await forTest(listenOnLoopback(net.createServer()));
     const ports = { PORT: `${port}`, OPS_PORT: "0", ISSUER_PORT: "0" };
-    const refused = spawnService(directory, ports, "dev/dev.ts");
-    services.push(refused);
+    const refused = await spawn(ports, "dev/dev.ts");
     expect(await refused.ended).toMatchObject({ code: 1 });
     expect(refused.errors()).toBe(`port ${port} is taken: stop what has it, or say PORT=<another> npm run dev\n`);
-    holder.close();
   });
 
   test("the development stack serves bulk calls as SVC_BULK says", async () => {
-    const stack = spawnService(directory, { PORT: "0", OPS_PORT: "0", ISSUER_PORT: "0", SVC_BULK: "on" }, "dev/dev.ts");
-    services.push(stack);
+    const stack = await spawn({ PORT: "0", OPS_PORT: "0", ISSUER_PORT: "0", SVC_BULK: "on" }, "dev/dev.ts");
     const [, url] = (await stack.line("service    ")).split(/ +/);
     expect((await fetch(`${url}/openapi-bulk.json`)).status).toBe(200);
   });
@@ -102,7 +85,7 @@ describe("starting", () => {
   ])("is refused, with %s named, if that is %s", async (name, _, value, message) => {
     const file = join(directory, "note.txt");
     writeFileSync(file, "neither key nor database\n".repeat(50), { mode: 0o600 });
-    const service = spawn({ ...settings, [name]: value(file) });
+    const service = await spawn({ ...settings, [name]: value(file) });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     const said = service.errors();
     expect(said).toMatch(new RegExp(`^${name}: `, "m"));
@@ -117,20 +100,17 @@ describe("starting", () => {
     });
     await once(database.listen(0, "127.0.0.1"), "listening");
     const { port } = database.address() as net.AddressInfo;
-    const service = spawn({ ...settings, SVC_STORE: `postgres://u@127.0.0.1:${port}/d` });
+    const service = await spawn({ ...settings, SVC_STORE: `postgres://u@127.0.0.1:${port}/d` });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toMatch(/^SVC_STORE: /m);
     database.close();
   });
 
   test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])("is refused if the address of %s is in use", async (name) => {
-    const holder = net.createServer().listen(0, "127.0.0.1");
-    await once(holder, "listening");
-    const { port } = holder.address() as net.AddressInfo;
-    const service = spawn({ ...settings, [name]: `127.0.0.1:${port}` });
+    const { port } = await forTest(listenOnLoopback(net.createServer()));
+    const service = await spawn({ ...settings, [name]: `127.0.0.1:${port}` });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toBe(`${name}: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
-    holder.close();
   });
 });
 
@@ -241,7 +221,7 @@ describe("over TLS", () => {
   const insecure = { rejectUnauthorized: false };
 
   test("is refused if any user may write the key, and logs a warning if others may read it", async () => {
-    const service = spawn({ ...settings, ...tlsSettings(), SVC_TLS_KEY: ownKey(0o602) });
+    const service = await spawn({ ...settings, ...tlsSettings(), SVC_TLS_KEY: ownKey(0o602) });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toMatch(/^SVC_TLS_KEY: is a file of mode 0602/);
     const readable = await start({ ...tlsSettings(), SVC_TLS_KEY: ownKey(0o644) });

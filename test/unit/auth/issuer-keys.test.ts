@@ -1,12 +1,12 @@
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import tls from "node:tls";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { createIssuerFetch } from "../../../src/auth/issuer-documents.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
+import { forTest } from "../../harness/lifetimes.ts";
+import { listenOnLoopback } from "../../harness/loopback.ts";
 import {
   claimsOf,
   type Members,
@@ -37,11 +37,10 @@ let time: ReturnType<typeof manualTime>;
 let world: World;
 
 beforeEach(async () => {
-  issuer = await startStaticIssuer([first.publicJwk]);
+  issuer = await forTest(startStaticIssuer([first.publicJwk]));
   time = manualTime();
   world = authenticatorOf(issuer.url, time);
 });
-afterEach(() => issuer.stop());
 
 async function ready(): Promise<void> {
   const fetched = world.fetched();
@@ -121,7 +120,7 @@ describe("before the keys are fetched", () => {
       expect(world.events.length).toBe(before);
       await nextFetch(1);
     }
-    issuer = await startStaticIssuer([first.publicJwk], port);
+    issuer = await forTest(startStaticIssuer([first.publicJwk], port));
     await nextFetch(1_500);
     expect(world.status().issuerReady).toBe(true);
     expect(await call()).toHaveProperty("tenantId", "tenant-a");
@@ -321,11 +320,10 @@ describe("a bad answer of an issuer", () => {
     const server = tls.createServer({ cert, key }, (socket) =>
       socket.once("data", () => socket.end(`HTTP/1.1 ${head}\r\n\r\n`)),
     );
-    await once(server.listen(0, "localhost"), "listening");
+    const { port } = await forTest(listenOnLoopback(server));
     const fetch = createIssuerFetch(globalThis.fetch, async () => cert ?? "");
-    const url = new URL(`https://localhost:${(server.address() as AddressInfo).port}`);
+    const url = new URL(`https://localhost:${port}`);
     await expect(fetch(url, {})).rejects.toThrow(`status ${head.slice(0, 3)}`);
-    server.close();
   });
 });
 

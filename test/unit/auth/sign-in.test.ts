@@ -1,17 +1,15 @@
 import { randomFillSync } from "node:crypto";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer } from "node:http";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createSignIn, type SignInOptions } from "../../../src/auth/sign-in.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { systemTimers } from "../../../src/base/timers.ts";
+import { forTest } from "../../harness/lifetimes.ts";
+import { listenOnLoopback } from "../../harness/loopback.ts";
 
 const { privateKey, publicKey } = await generateKeyPair("ES256");
 const jwk = { ...(await exportJWK(publicKey)), kid: "k", alg: "ES256", use: "sig" };
-
-let server: Server | undefined;
-afterEach(() => server?.close());
 
 /** A token that the issuer answers with, for a nonce. */
 type MakeToken = (claims: JWTPayload) => Promise<string>;
@@ -37,7 +35,7 @@ async function start({
 } = {}) {
   let nonce = "";
   const asked: Asked[] = [];
-  server = createServer(async (request, response) => {
+  const server = createServer(async (request, response) => {
     const answer = (value: object) => response.setHeader("content-type", "application/json").end(JSON.stringify(value));
     if (request.url === "/keys") return answer({ keys: [jwk] });
     if (request.url !== "/token")
@@ -55,9 +53,9 @@ async function start({
     const now = Math.floor(Date.now() / 1000);
     const usual = { iss: url, aud: "console", sub: "olga", iat: now, exp: now + 60, nonce, roles: ["operator"] };
     return answer({ id_token: await makeToken({ ...usual, ...claims }) });
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server?.once("listening", resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  const { port } = await forTest(listenOnLoopback(server));
+  const url = `http://127.0.0.1:${port}`;
   const signIn = createSignIn({
     ...{
       issuer: url,

@@ -4,18 +4,18 @@ import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { chownSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { manualClock, storeIn } from "../../contract/ledger-records.ts";
+import { forTest } from "../../harness/lifetimes.ts";
+import { freePort, listenOnLoopback } from "../../harness/loopback.ts";
 import { newTestKey } from "../../harness/tokens.ts";
 import { directory, eachWithStore, erasing, fileOf, policiesOf, removeDatabase, run, served } from "./surroundings.ts";
 
 const policies = join(import.meta.dirname, "../../../policies");
-const servers: Server[] = [];
-const silenced: Socket[] = [];
 
 eachWithStore();
 beforeEach(async () => {
@@ -24,22 +24,14 @@ beforeEach(async () => {
   vi.stubEnv("SVC_PROOF_OF_POSSESSION", "none");
   await askIssuer(startIssuer());
 });
-afterEach(async () => {
-  for (const socket of silenced.splice(0)) socket.destroy();
-  await Promise.all(servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve))));
-});
 
-async function listen(server: Server): Promise<string> {
-  servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
+/** Address of the server, which listens until the test ends. */
+const listen = async (server: Server) => `127.0.0.1:${(await forTest(listenOnLoopback(server))).port}`;
 
 /** An issuer whose clock differs by so much. */
 async function startIssuer(offMs = 0, keys: readonly object[] = [newTestKey("ES256", "a").publicJwk]): Promise<string> {
   const server = createHttpServer(({ url }, response) => {
     response.setHeader("date", new Date(Date.now() + offMs).toUTCString());
-    response.setHeader("connection", "close");
     response.end(JSON.stringify(url === "/keys" ? { keys } : { issuer: own, jwks_uri: `${own}/keys` }));
   });
   const own = `http://${await listen(server)}`;
@@ -53,15 +45,7 @@ function askIssuers(issuers: Readonly<Record<string, object>>): void {
 }
 
 /** One that takes connections and says nothing. */
-const startSilent = () =>
-  listen(
-    createServer((socket) => {
-      silenced.push(socket);
-      socket.on("error", () => {});
-      socket.on("end", () => socket.destroy());
-      socket.resume();
-    }),
-  );
+const startSilent = () => listen(createServer((socket) => void socket.on("error", () => {}).resume()));
 
 const serve = (nowMs = Date.now()) => served(["alice"], manualClock(nowMs));
 
@@ -131,19 +115,13 @@ describe("reports", () => {
       /^OTEL_EXPORTER_OTLP_CERTIFICATE: cannot be read/,
     ],
     "failed issuer: an issuer that is down": [
-      async () => {
-        const server = createHttpServer();
-        await askIssuer(`http://${await listen(server)}`);
-        server.close();
-      },
+      async () => askIssuer(`http://127.0.0.1:${await freePort()}`),
       /cannot be fetched/,
       /^start the issuer/,
     ],
     "failed issuer: an issuer at another path": [
       async () => {
-        const server = createHttpServer((_, response) => {
-          response.writeHead(404, { connection: "close" }).end();
-        });
+        const server = createHttpServer((_, response) => void response.writeHead(404).end());
         await askIssuer(`http://${await listen(server)}/realm`);
       },
       /cannot be fetched/,

@@ -1,20 +1,16 @@
 import { AsyncResource } from "node:async_hooks";
 import { once } from "node:events";
-import net, { type AddressInfo } from "node:net";
+import net from "node:net";
 import { queryObjects } from "node:v8";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { confineConnections } from "../../../src/http/connection.ts";
-
-let server: net.Server;
-const sockets: net.Socket[] = [];
-afterEach(() => {
-  for (const socket of sockets.splice(0)) socket.destroy();
-  server.close();
-});
+import { forTest } from "../../harness/lifetimes.ts";
+import { listenOnLoopback } from "../../harness/loopback.ts";
 
 async function start(isShared: boolean) {
   const refused: string[] = [];
-  server = net.createServer((socket) => socket.write("welcome"));
+  const sockets: net.Socket[] = [];
+  const server = net.createServer((socket) => socket.write("welcome"));
   confineConnections(server, {
     maxConnections: 8,
     isShared: () => isShared,
@@ -23,10 +19,9 @@ async function start(isShared: boolean) {
       throw error;
     },
   });
-  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = await forTest(listenOnLoopback(server));
   /** Whether the connection is taken. */
   const isTaken = async (localAddress: string) => {
-    const { port } = server.address() as AddressInfo;
     const socket = net.connect({ port, host: "127.0.0.1", localAddress }).on("error", () => {});
     sockets.push(socket);
     return Promise.race([
@@ -34,11 +29,11 @@ async function start(isShared: boolean) {
       new Promise<boolean>((resolve) => socket.once("close", () => resolve(false))),
     ]);
   };
-  return { isTaken, refused };
+  return { isTaken, refused, sockets };
 }
 
 test("an address has at most half of the connections, and gets back those that it ends", async () => {
-  const { isTaken, refused } = await start(false);
+  const { isTaken, refused, sockets } = await start(false);
   for (let i = 0; i < 4; i++) expect(await isTaken("127.0.0.2")).toBe(true);
   expect(await isTaken("127.0.0.2")).toBe(false);
   expect(await isTaken("127.0.0.3")).toBe(true);
@@ -49,7 +44,7 @@ test("an address has at most half of the connections, and gets back those that i
 });
 
 test("a shared address may have all connections, and the longest idle one makes room", async () => {
-  const { isTaken, refused } = await start(true);
+  const { isTaken, refused, sockets } = await start(true);
   for (let i = 0; i < 12; i++) expect(await isTaken("127.0.0.2")).toBe(true);
   await expect.poll(() => sockets.filter(({ destroyed }) => destroyed).length).toBe(4);
   expect(sockets.slice(0, 4).every(({ destroyed }) => destroyed)).toBe(true);
@@ -60,7 +55,7 @@ test("an object that outlives a connection does not keep its socket", async () =
   class HeldSocket extends net.Socket {}
   // As Node keeps SETTINGS that a peer has not acknowledged.
   const kept: AsyncResource[] = [];
-  server = net.createServer(() => kept.push(new AsyncResource("KEPT")));
+  const server = net.createServer(() => kept.push(new AsyncResource("KEPT")));
   confineConnections(server, { maxConnections: 8, onDefect: () => {} });
   for (let i = 0; i < 3; i++) {
     const socket = new HeldSocket();

@@ -5,14 +5,24 @@ import { pathToFileURL } from "node:url";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
+import { parsePrincipalId } from "../../src/base/ids.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { NewRecord } from "../../src/ledger/ports/record.ts";
+import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
+import { recordMaker, seededRandom, storeIn, tenant } from "../contract/ledger-records.ts";
 import { consoleForFile, expectFitting, screens, watchDialogs } from "../harness/console-pages.ts";
 import { folderForFile } from "../harness/folder.ts";
-import { writeManyRecords } from "../harness/many-records.ts";
 import { run as runCommand } from "../unit/cli/surroundings.ts";
 import { memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
 
 const markup = `"><img src=x onerror="alert(1)"><script>alert(2)</script>`;
 const erasedRecords = 12;
+const records = 10_000;
+const periodMs = 30 * 86_400_000;
+/** Records under way at once. */
+const inFlight = 256;
+
+const digestOf = (text: string) => `sha256:${createHash("sha256").update(text).digest("hex")}`;
 
 const directory = folderForFile("console-reports");
 const dataDir = join(directory, "data");
@@ -20,8 +30,7 @@ await mkdir(dataDir);
 const settings = join(directory, "settings.yaml");
 const store = `sqlite:${join(dataDir, "platform.db")}`;
 await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
-const many = { directory: dataDir, tenantId: "tenant-a", records: 10_000, markup, nowMs: Date.now() };
-const denials = await writeManyRecords(many);
+const denials = await writeManyRecords();
 const decisionId = denials.at(-1) ?? "";
 const erased = denials.slice(0, erasedRecords).flatMap((id) => ["--record", id]);
 const statement = ["--reason", `request of ${markup}`, "--operator", "olga", "--yes"];
@@ -41,8 +50,6 @@ async function run(...words: readonly string[]): Promise<string> {
 const pageOf = (path: string) => `/console/logs/${log.name}${path}`;
 const reportsOf = (template: string) => pageOf(`/reports#template=${template}&last=30d`);
 const principal = `/principal#id=${encodeURIComponent(markup.slice(0, 40))}`;
-
-const digestOf = (text: string) => `sha256:${createHash("sha256").update(text).digest("hex")}`;
 
 /** Address of each page, and what is there once it has loaded all that it shows. */
 const pages: Readonly<Record<string, () => readonly [path: string, ready: string]>> = {
@@ -234,3 +241,60 @@ describe("a pack, with the network cut", () => {
     await cut.waitForSelector(".proof.failed >> text=cut off");
   });
 });
+
+/**
+ * Decisions, registrations and events of several principals. One decision in twelve is denied, one in 97 breaks glass,
+ * one access in nine has no evidence, and the policy revision changes twice. Resolves with ids of denials.
+ */
+async function writeManyRecords(): Promise<readonly string[]> {
+  const nowMs = Date.now();
+  const clock = { nowMs: nowMs - periodMs, now: () => clock.nowMs };
+  const random = seededRandom("many");
+  const ledger = (await openSqliteStores({ ...storeIn(dataDir), originPrefix: "localhost/dev", clock, random })).ledger;
+  const makeRecord = recordMaker(clock, random);
+  const principals = ["payroll-service", "reports", "archive", "partner-gateway", markup.slice(0, 40)];
+  const denials: string[] = [];
+  /** What was decided and not yet evidenced. */
+  const open: { readonly id: string; readonly request: JsonObject; readonly caller: NewRecord["caller"] }[] = [];
+  const recordAt = (number: number): NewRecord => {
+    clock.nowMs = nowMs - periodMs + Math.floor(((number + 1) * (periodMs - 60_000)) / records);
+    const principal = principals[(number * 7) % principals.length] ?? "";
+    const caller = { principal_id: parsePrincipalId(principal), subject: principal, auth_source: "bearer_token" };
+    const cited = number % 2 === 1 ? open.shift() : undefined;
+    if (cited !== undefined) {
+      const request = { ...cited.request, decision_id: cited.id, event_type: "access", outcome: "completed" };
+      const outcome = { accepted: true, citation: "matched" };
+      return makeRecord(tenant("tenant-a"), { kind: "evidence", caller: cited.caller, request, outcome });
+    }
+    const isHostile = number % 500 === 0;
+    const resource = { kind: "customer-record", id: isHostile ? markup : `cust-${8_000 + (number % 300)}` };
+    const allow = number % 12 !== 0;
+    const request = {
+      operation: number % 3 === 0 ? "protect" : "access",
+      workload: { application: isHostile ? markup : "payroll" },
+      ...{ resource, purpose: isHostile ? markup : "quarterly-audit", labels: [isHostile ? markup : "confidential"] },
+      ...{ attributes: {}, artifact_digest: digestOf(String(number % 300)) },
+    };
+    const revision = `sha256:${String(Math.floor((number * 3) / records)).repeat(64)}`;
+    const reasons = isHostile
+      ? [markup]
+      : [allow ? "tenant/readers" : `tenant/${["eu-residency", "owner-only"][number % 24 === 0 ? 0 : 1]}`];
+    const record = makeRecord(tenant("tenant-a"), {
+      caller: caller as NewRecord["caller"],
+      request,
+      outcome: { allow, policy_revision: revision, reasons, ...(number % 97 === 0 && { alerts: ["break-glass"] }) },
+      policyRevision: revision,
+    });
+    if (!allow) denials.push(record.recordId);
+    else if (number % 9 !== 0) open.push({ id: record.recordId, request, caller: record.caller });
+    return record;
+  };
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: inFlight }, async () => {
+      while (next < records) await ledger.append(recordAt(next++));
+    }),
+  );
+  await ledger.close();
+  return denials;
+}

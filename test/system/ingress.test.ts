@@ -1,19 +1,21 @@
 /** The shipped ingress configurations: a real nginx in front of a real gateway, and in front of one that only looks. */
+import { spawn } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
+import { cp, readFile } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
 import type { IncomingHttpHeaders } from "node:http2";
 import http2 from "node:http2";
+import net from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { identityHeaderNames } from "../../src/auth/authenticator.ts";
-import { createListener } from "../../src/http/listener.ts";
-import { admitAll } from "../harness/admit-all.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
-import { folderForFile } from "../harness/folder.ts";
+import { folderForFile, writeFiles } from "../harness/folder.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
-import { type Nginx, startNginx } from "../harness/nginx.ts";
+import { freePort } from "../harness/loopback.ts";
+import { plainListener } from "../harness/plain-listener.ts";
 import { type TlsIdentity, whoamiByGrpc, whoamiByRest } from "../harness/tls-callers.ts";
 
 const certificateHeader = "x-svc-mtls-client-certificate";
@@ -49,22 +51,6 @@ async function started<T extends { stop(): Promise<void> }>(part: Promise<T>): P
   return part;
 }
 
-function nginx(example: string, upstream: string, tls: Record<string, string> = {}): Promise<Nginx> {
-  return started(
-    startNginx({
-      example,
-      folder: join(folder, `nginx-${running.length}`),
-      tls: {
-        "server.crt.pem": ingressServer.cert,
-        "server.key.pem": ingressServer.key,
-        "client-ca.crt.pem": callers.cert,
-        ...tls,
-      },
-      upstream,
-    }),
-  );
-}
-
 /** Status of a call to the plaintext gateway from an address of this machine. */
 async function statusFrom(localAddress: string, url: string, headers: Record<string, string>): Promise<number> {
   const outgoing = request(`${url}/v1/sdk/whoami`, { localAddress, headers, agent: false }).end();
@@ -92,7 +78,7 @@ describe("tokens bound to the certificate that the ingress forwards", () => {
       }),
     );
     token = await gateway.token();
-    ({ url } = await nginx(".", new URL(gateway.url).host));
+    url = await nginx(".", new URL(gateway.url).host);
   });
 
   describe.each(protocols)("%s", (_name, whoami) => {
@@ -169,11 +155,11 @@ describe("identity that the ingress names", () => {
         },
       }),
     );
-    ({ url } = await nginx("trusted-headers", new URL(gateway.url).host, {
+    url = await nginx("trusted-headers", new URL(gateway.url).host, {
       "ingress.crt.pem": ingress.cert,
       "ingress.key.pem": ingress.key,
       "gateway-ca.crt.pem": servers.cert,
-    }));
+    });
   });
 
   describe.each(protocols)("%s", (_name, whoami) => {
@@ -209,35 +195,22 @@ describe.each([
     const hopAuthority = await createAuthority(folder, `looking-${hop}`);
     const server = await hopAuthority.issue(`looking-server-${hop}`, "/CN=gateway", "DNS:gateway.internal");
     const own = await hopAuthority.issue(`looking-ingress-${hop}`, "/CN=ingress");
-    const listener = createListener({
-      admit: admitAll,
-      ...(hop === "TLS" && { tls: { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } }),
-      answerTimeoutMs: 30_000,
-      maxConnections: 64,
-      onVersion: (response) => response.destroy(),
-      onDefect: (error) => {
-        throw error;
-      },
-      handler(request, response) {
+    const listener = plainListener(
+      (request, response) => {
         seen.push(request.headers);
         const grpc = request.httpVersionMajor === 2;
         response.writeHead(200, { "content-type": grpc ? "application/grpc" : "application/json", "grpc-status": "0" });
         response.end();
       },
-      headersTimeoutMs: 5_000,
-      requestTimeoutMs: 5_000,
-      idleTimeoutMs: 5_000,
-      maxHeaderBytes: 32 * 1024,
-      onClientError: (_error, socket) => void socket.destroy(),
-      onTunnel: (socket) => void socket.destroy(),
-    });
+      hop === "TLS" ? { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } : undefined,
+    );
     const { port } = await listener.listen("127.0.0.1", 0);
     running.push({ stop: async () => void (await listener.close(0)) });
-    ({ url } = await nginx(example, `127.0.0.1:${port}`, {
+    url = await nginx(example, `127.0.0.1:${port}`, {
       "ingress.crt.pem": own.cert,
       "ingress.key.pem": own.key,
       "gateway-ca.crt.pem": hopAuthority.cert,
-    }));
+    });
   });
 
   test.each([
@@ -265,3 +238,77 @@ describe.each([
     expect(seen[0]?.["x-forwarded-for"]).toBe("127.0.0.1");
   });
 });
+
+/**
+ * Starts a real nginx with one of the example configurations, changed in nothing but addresses and files, and resolves
+ * once it accepts connections. Rejects with what it printed if it does not start.
+ *
+ * @param upstream `host:port` of what stands behind it
+ * @param tls PEM texts by their file name below `tls/`
+ */
+async function nginx(example: string, upstream: string, tls: Readonly<Record<string, string>> = {}): Promise<string> {
+  const [port, own] = [await freePort(), join(folder, `nginx-${running.length}`)];
+  await cp(join(import.meta.dirname, "../../examples/ingress", example), own, { recursive: true });
+  const configuration = await readFile(join(own, "nginx.conf"), "utf8");
+  writeFiles(own, { "nginx.conf": adapt(configuration, port, upstream) });
+  const { cert, key } = ingressServer;
+  const all = { "server.crt.pem": cert, "server.key.pem": key, "client-ca.crt.pem": callers.cert, ...tls };
+  writeFiles(join(own, "tls"), all);
+  const child = spawn("nginx", ["-p", own, "-c", "nginx.conf", "-g", "daemon off;"], {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` },
+  });
+  let printed = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    printed += text;
+  });
+  const ended = once(child, "exit");
+  await Promise.race([
+    accepting(port),
+    ended.then(() => {
+      throw new Error(`nginx ended: ${printed}`);
+    }),
+  ]);
+  running.push({
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+    },
+  });
+  return `https://127.0.0.1:${port}`;
+}
+
+/** The configuration with the test's addresses, and folders that need no rights. */
+function adapt(configuration: string, port: number, upstream: string): string {
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (name) => `${name}_temp_path tmp-${name};`,
+  );
+  return replaced(
+    replaced(
+      replaced(configuration, /listen 443 ssl/g, `listen 127.0.0.1:${port} ssl`),
+      /server 127\.0\.0\.1:\d+;/g,
+      `server ${upstream};`,
+    ),
+    /^http \{/m,
+    `http {\n${temporary.join("\n")}`,
+  );
+}
+
+function replaced(text: string, pattern: RegExp, by: string): string {
+  const result = text.replace(pattern, by);
+  if (result === text) throw new Error(`the configuration has no ${pattern}`);
+  return result;
+}
+
+/** Resolves once the port accepts a connection. */
+async function accepting(port: number): Promise<void> {
+  for (;;) {
+    const socket = net.connect(port, "127.0.0.1");
+    const open = await new Promise<boolean>((resolve) => {
+      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+    });
+    socket.destroy();
+    if (open) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -1,8 +1,7 @@
 /** A listener that drains while its machine is held up: callers that are held up with it lose no call. */
 import { expect, test } from "vitest";
-import { createListener } from "../../../src/http/listener.ts";
-import { admitAll } from "../../harness/admit-all.ts";
 import { h1Connect, h1Request } from "../../harness/h1.ts";
+import { plainListener } from "../../harness/plain-listener.ts";
 
 /** In milliseconds: longer than a caller has for its last call. */
 const stallMs = 400;
@@ -12,24 +11,7 @@ function stall(): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stallMs);
 }
 
-function listenerOf() {
-  return createListener({
-    admit: admitAll,
-    answerTimeoutMs: 30_000,
-    maxConnections: 64,
-    onVersion: (response) => response.destroy(),
-    onDefect: (error) => {
-      throw error;
-    },
-    handler: (_request, response) => void response.end("{}"),
-    headersTimeoutMs: 30_000,
-    requestTimeoutMs: 30_000,
-    idleTimeoutMs: 30_000,
-    maxHeaderBytes: 32 * 1024,
-    onClientError: (_error, socket) => void socket.destroy(),
-    onTunnel: (socket) => void socket.destroy(),
-  });
-}
+const listenerOf = () => plainListener((_request, response) => void response.end("{}"));
 
 /** As many turns as a listener takes to look around several times. */
 async function severalLooks(): Promise<void> {

@@ -53,7 +53,7 @@ export const dashboards: readonly Dashboard[] = [
         type: "stat",
         queries: [
           [
-            `(sum(${rate(`svc_calls_total{${job}, code=~"unavailable|internal|deadline_exceeded"}`)}) or vector(0)) / sum(${rate(`svc_calls_total{${job}}`)})`,
+            `(sum(${rate(`svc_calls_total{${job}, code=~"unavailable|internal|deadline_exceeded", reason!="request_timeout"}`)}) or vector(0)) / sum(${rate(`svc_calls_total{${job}}`)})`,
             "failing",
           ],
         ],

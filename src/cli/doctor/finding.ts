@@ -96,6 +96,8 @@ export async function runCheck(
   const found = new Findings(name, remedy, load);
   const looking = (async () => look(found, deadline))().then(() => found.all);
   return untilAborted(looking, deadline, () => new Error("no answer in time")).catch((error: unknown) => {
-    return [error instanceof Skipped ? alone("skipped", error.message) : alone("failed", messageOf(error))];
+    return error instanceof Skipped
+      ? [alone("skipped", error.message)]
+      : [...found.all, alone("failed", messageOf(error))];
   });
 }

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
+import { type Findings, runCheck } from "../../../src/cli/doctor/finding.ts";
 import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { forTest } from "../../harness/lifetimes.ts";
 import { freePort, listenOnLoopback } from "../../harness/loopback.ts";
@@ -243,6 +244,15 @@ test("ends in its time, whatever does not answer", async () => {
   for (const { remedy } of wrong) expect(remedy).toBeDefined();
   // Not the tens of seconds that each of them would take.
   expect(systemClock.now() - startedMs).toBeLessThan(20_000);
+});
+
+test("a check that does not end in time says what it has found", async () => {
+  const look = (found: Findings) => {
+    found.warning("one thing", "a remedy");
+    return new Promise<never>(() => {});
+  };
+  const found = await runCheck("slow", { look, remedy: "wait" }, () => undefined as never, AbortSignal.abort());
+  expect(found.map(({ detail }) => detail)).toEqual(["one thing", "no answer in time"]);
 });
 
 test.each(["0", "301", "1.5", "x", "-1"])("--timeout %s is refused", async (timeout) => {

@@ -16,7 +16,7 @@ import type { CompiledEngine } from "../../policy/engine/engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { Answered } from "../../policy/model/decision.ts";
 import { type Context, command, type Values } from "../frame/command.ts";
-import { inStore, parseNames, withArchive } from "../frame/store.ts";
+import { inStore, logsOf, parseNames, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal } from "../frame/terminal.ts";
 import { compileDirectory, readTests } from "./directory.ts";
 import { askProver, interruptible } from "./prover-process.ts";
@@ -103,7 +103,7 @@ async function compareRecords(
     withArchive(context, async ({ archive }) => {
       // Loaded here, so that other commands start faster.
       const { compareRecorded } = await import("../../domain/replay.ts");
-      const tenants = tenantId === undefined ? (await archive.logs()).map((log) => log.tenantId) : [tenantId];
+      const tenants = (await logsOf(archive, tenantId)).map((log) => log.tenantId);
       return compareRecorded(archive, tenants, since, engines, (count) => {
         if (count % 1_000 === 0) context.progress(`${count} recorded decisions`);
       });

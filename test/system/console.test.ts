@@ -125,7 +125,8 @@ test("credentials are never stored, and wrong ones are refused", async () => {
 test("revoked credentials end the session", async () => {
   const { page } = await openPage();
   await signIn(page);
-  await page.waitForSelector(".tile");
+  // What this page loads last: its answer would end the session before the click.
+  await page.waitForSelector(".tile >> text=Break-glass");
   const refused = { status: 401, json: { error: { message: "the credentials are not an operator's" } } };
   await page.route("**/ledger/*/search", (route) => route.fulfill(refused));
   await page.click("nav >> text=Ledger");

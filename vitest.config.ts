@@ -76,6 +76,7 @@ export default defineConfig({
     // Against hanging alone: a machine that is busy with something else is several times slower.
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
     // Processes of their own: native modules, worker threads and signals do not meet each other's.
     pool: "forks",
     globalSetup: "test/harness/shared-postgres.ts",

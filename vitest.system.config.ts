@@ -13,6 +13,7 @@ export default defineConfig({
   test: {
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
     pool: "forks",
     globalSetup: "test/harness/shared-postgres.ts",
     fileParallelism: false,

@@ -1,6 +1,6 @@
 /** What an erasure leaves in the files of an SQLite store, when it fails, and when older files come back. */
-import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
@@ -24,10 +24,6 @@ let ledger: ServiceLedger;
 beforeEach(async () => {
   fixture = sqliteFixture();
   ledger = await fixture.open({ clock, random });
-});
-afterEach(async () => {
-  await ledger.close();
-  await fixture.remove();
 });
 
 const append = (tenantId = alice, changes: Partial<NewRecord> = {}) => ledger.append(makeRecord(tenantId, changes));
@@ -136,11 +132,10 @@ describe("older files", () => {
   /** Puts the whole store back to what it was before records were erased, and the anchor with it, but for its notes. */
   async function putOlderBack(...erased: readonly Appended[]): Promise<void> {
     await ledger.close();
-    copyFileSync(fixture.path, `${fixture.path}.older`);
+    const putBack = fixture.backUp(fixture.path);
     const recordIds = erased.map(({ recordId }) => recordId);
     await erase(alice, recordIds);
-    for (const suffix of ["", "-wal", "-shm"]) rmSync(fixture.path + suffix, { force: true });
-    copyFileSync(`${fixture.path}.older`, fixture.path);
+    putBack();
     expect(onDisk(erased.map(openingOf))).toHaveLength(erased.length);
   }
 

@@ -43,11 +43,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       ledger = await fixture.open({ clock, random });
       administration = await fixture.administration({ clock, random });
     });
-    afterEach(async () => {
-      await administration.close();
-      await ledger.close();
-      await fixture.remove();
-    });
+    afterEach(() => administration.close());
 
     const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
       ledger.append(makeRecord(tenantId, changes));

@@ -1,6 +1,6 @@
 /** A store that is not what it was signs nothing, and says so. */
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { LogState } from "../../src/ledger/ports/store.ts";
 import { anchorConnection, SqliteAnchor } from "../../src/stores/files/anchor.ts";
@@ -22,10 +22,6 @@ beforeEach(async () => {
   fixture = sqliteFixture();
   await open();
 });
-afterEach(async () => {
-  await ledger.close();
-  await fixture.remove();
-});
 
 async function open(): Promise<void> {
   ledger = await fixture.open({ clock, random });
@@ -35,32 +31,20 @@ async function append(count: number, tenantId = alice): Promise<void> {
   await Promise.all(Array.from({ length: count }, () => ledger.append(makeRecord(tenantId))));
 }
 
-/** Copies the closed store. */
-function backUp(): string {
-  const copy = `${fixture.path}.copy`;
-  copyFileSync(fixture.path, copy);
-  return copy;
-}
-
-function putBack(copy: string): void {
-  for (const suffix of ["-wal", "-shm"]) rmSync(fixture.path + suffix, { force: true });
-  copyFileSync(copy, fixture.path);
-}
-
 test("an older copy of the store is refused, and the right one is served again", async () => {
   await append(3);
   await ledger.close();
-  const older = backUp();
+  const putOlderBack = fixture.backUp(fixture.path);
   await open();
   await append(2);
   await ledger.close();
-  copyFileSync(fixture.path, `${fixture.path}.newest`);
-  putBack(older);
+  const putNewestBack = fixture.backUp(fixture.path);
+  putOlderBack();
   await expect(open()).rejects.toMatchObject({
     ...refused,
     message: expect.stringContaining("has 4 leaves, and had 6"),
   });
-  putBack(`${fixture.path}.newest`);
+  putNewestBack();
   await open();
   await append(1);
   await fixture.verify();
@@ -194,15 +178,14 @@ test("an anchor whose rollback failed commits later notes", async () => {
 test("a log that was rewritten at its size, or before it, is refused", async () => {
   await append(3);
   await ledger.close();
-  const anchor = readFileSync(fixture.store.anchorPath);
+  const putAnchorBack = fixture.backUp(fixture.store.anchorPath);
   await open();
   await append(2);
   await ledger.close();
   fixture.query("UPDATE log_heads SET root = zeroblob(32)");
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("was rewritten") });
   // An anchor that is behind is as good: the tiles tell.
-  writeFileSync(fixture.store.anchorPath, anchor);
-  for (const suffix of ["-wal", "-shm"]) rmSync(fixture.store.anchorPath + suffix, { force: true });
+  putAnchorBack();
   fixture.query("UPDATE tiles SET hashes = CAST(zeroblob(64) || substr(hashes, 65) AS BLOB)");
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("before leaf 4") });
 });
@@ -218,7 +201,6 @@ test("a missing anchor, or one of another store, is refused", async () => {
   const other = sqliteFixture();
   await (await other.open({ clock, random })).close();
   copyFileSync(other.store.anchorPath, fixture.store.anchorPath);
-  await other.remove();
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("of another store") });
 });
 
@@ -234,7 +216,6 @@ test("the key is created once, kept private, and never replaced", async () => {
   const other = sqliteFixture();
   await (await other.open({ clock, random })).close();
   copyFileSync(other.store.keyPath, keyPath);
-  await other.remove();
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("is not the key") });
   writeFileSync(keyPath, key);
   await open();

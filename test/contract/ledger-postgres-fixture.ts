@@ -1,12 +1,13 @@
 /** Databases of one server: each fixture has one of its own, and a key file. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Client } from "pg";
+import { onTestFinished } from "vitest";
 import { type PostgresTarget, parsePostgresUrl } from "../../src/base/postgres-url.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { openPostgresStores, type PostgresLedgerOptions } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import type { Purpose } from "../../src/stores/sql/backend.ts";
+import { folderForTest } from "../harness/folder.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 import { seededRandom } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";
@@ -17,13 +18,15 @@ type Machine = Pick<PostgresLedgerOptions, "clock" | "random">;
 
 export type PostgresFixture = Awaited<ReturnType<typeof postgresFixture>>;
 
-/** Makes a migrated database. `distributed`: of a Citus cluster's coordinator, whose tables are spread over its nodes. */
+/**
+ * Makes a migrated database, and a key file that goes with the test.
+ * @param options `distributed`: of a Citus cluster's coordinator, whose tables are spread over its nodes
+ */
 export async function postgresFixture(
   server: Pick<PostgresServer, "createDatabase" | "query">,
   { distributed = false }: { readonly distributed?: boolean } = {},
 ) {
-  const directory = mkdtempSync(join(tmpdir(), "ledger-"));
-  const keyPath = join(directory, "ledger.key");
+  const keyPath = join(folderForTest("ledger"), "ledger.key");
   const url = await server.createDatabase();
   const target = targetOf(url);
   const place = { target, anchorPath: undefined };
@@ -38,11 +41,22 @@ export async function postgresFixture(
     archive: () => openPostgresArchive(place),
     database: (purpose?: Purpose) => openPostgresDatabase(place, purpose),
     administration: (machine: Machine) => openPostgresAdministration({ ...place, ...machine }),
-    async remove() {
-      rmSync(directory, { recursive: true, force: true });
-    },
   });
-  return { ...fixture, url, target };
+  /** A session of its own, which ends with the test. */
+  const connect = async (user = "postgres"): Promise<Client> => {
+    const client = new Client({ ...target, user });
+    onTestFinished(() => client.end());
+    await client.connect();
+    return client;
+  };
+  /** Locks heads of logs, in a transaction that lasts as long as the session. */
+  const holdHeads = async (tenantIds: string): Promise<Client> => {
+    const client = await connect();
+    await client.query("BEGIN");
+    await client.query("SELECT FROM log_heads WHERE tenant_id LIKE $1 FOR UPDATE", [tenantIds]);
+    return client;
+  };
+  return { ...fixture, url, target, connect, holdHeads };
 }
 
 export function targetOf(url: string): PostgresTarget {

@@ -1,12 +1,12 @@
 /** SQLite files in a directory of their own. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 import type { Purpose } from "../../src/stores/sql/backend.ts";
 import { openSqliteDatabase, sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import { openSqliteStores, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
+import { folderForTest } from "../harness/folder.ts";
 import { storeIn } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";
 import { openSqliteAdministration, type SqliteAdministrationOptions } from "./upkeep.ts";
@@ -16,8 +16,8 @@ type AdministrationOptions = Pick<SqliteAdministrationOptions, "clock" | "random
 
 export type SqliteFixture = ReturnType<typeof sqliteFixture>;
 
-export function sqliteFixture() {
-  const directory = mkdtempSync(join(tmpdir(), "ledger-"));
+/** @param directory default: one of the test that runs */
+export function sqliteFixture(directory = folderForTest("ledger")) {
   const store = storeIn(join(directory, "data"));
   const { path, anchorPath, keyPath } = store;
   const fixture = fixtureOver({
@@ -31,15 +31,22 @@ export function sqliteFixture() {
     database: async (purpose?: Purpose) => openSqliteDatabase(store, purpose),
     administration: async (options: AdministrationOptions) =>
       openSqliteAdministration({ path, anchorPath, pause: () => setImmediate(), ...options }),
-    async remove() {
-      rmSync(directory, { recursive: true, force: true });
-    },
   });
   return {
     ...fixture,
     path,
     store,
     queryAnchor: queriesOf(anchorPath),
+    /** Copies databases of the closed store; what it returns puts them back. */
+    backUp(...paths: readonly string[]): () => void {
+      const copies = paths.map((each) => [each, readFileSync(each)] as const);
+      return () => {
+        for (const [each, bytes] of copies) {
+          for (const suffix of ["-wal", "-shm"]) rmSync(each + suffix, { force: true });
+          writeFileSync(each, bytes);
+        }
+      };
+    },
     /** Audits every log, and throws if anything is wrong. */
     async verify(): Promise<void> {
       for (const row of fixture.query("SELECT tenant_id FROM log_heads")) {
@@ -53,11 +60,7 @@ export function sqliteFixture() {
 /** Runs each statement on a connection of its own. */
 function queriesOf(path: string) {
   return (sql: string, ...parameters: readonly string[]): Record<string, unknown>[] => {
-    const database = new DatabaseSync(path, { timeout: 5_000 });
-    try {
-      return database.prepare(sql).all(...parameters);
-    } finally {
-      database.close();
-    }
+    using database = new DatabaseSync(path, { timeout: 5_000 });
+    return database.prepare(sql).all(...parameters);
   };
 }

@@ -1,6 +1,6 @@
 /** The contract of `Ledger`, for any store. */
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { rootOfLeaves } from "../../clients/typescript/src/receipts/multi-proof.ts";
 import { newRecordId } from "../../src/base/ids.ts";
 import { proveRange } from "../../src/domain/answer.ts";
@@ -28,10 +28,6 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
     beforeEach(async () => {
       fixture = await makeFixture();
       ledger = await fixture.open({ clock, random });
-    });
-    afterEach(async () => {
-      await ledger.close();
-      await fixture.remove();
     });
 
     test("a record is found as it was appended, with the ledger's members", async () => {
@@ -340,19 +336,15 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
 
       test("is one record under concurrent retries, on two ledgers", async () => {
         const other = await fixture.open({ clock, random: seededRandom("storm") });
-        try {
-          const otherRecord = recordMaker(clock, seededRandom("storm ids"));
-          const results = await Promise.all(
-            Array.from({ length: 40 }, (_, call) =>
-              call % 2 === 0 ? retry("b") : other.append(otherRecord(alice, { idempotency: idempotency("b") })),
-            ),
-          );
-          expect(new Set(results.map(({ receipt }) => JSON.stringify(receipt))).size).toBe(1);
-          expect(results.filter(({ earlierAnswer }) => earlierAnswer === undefined)).toHaveLength(1);
-          await expectGapless(fixture, "alice", 2);
-        } finally {
-          await other.close();
-        }
+        const otherRecord = recordMaker(clock, seededRandom("storm ids"));
+        const results = await Promise.all(
+          Array.from({ length: 40 }, (_, call) =>
+            call % 2 === 0 ? retry("b") : other.append(otherRecord(alice, { idempotency: idempotency("b") })),
+          ),
+        );
+        expect(new Set(results.map(({ receipt }) => JSON.stringify(receipt))).size).toBe(1);
+        expect(results.filter(({ earlierAnswer }) => earlierAnswer === undefined)).toHaveLength(1);
+        await expectGapless(fixture, "alice", 2);
       });
 
       test("refuses another payload, in the same batch and later", async () => {
@@ -399,7 +391,6 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
       expect((await Promise.all(queued)).map(({ leafIndex }) => leafIndex)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
       await closed;
-      await ledger.close();
     });
 
     test("a policy revision is kept as it was first, from bytes that threads share too, and the store can be checked", async () => {

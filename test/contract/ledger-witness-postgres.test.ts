@@ -1,6 +1,6 @@
 /** Replicas on one database, whose only anchor is a witness. */
 import { parse } from "valibot";
-import { afterAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { witnessingOf } from "../../src/app/stores.ts";
 import { systemTimers, type Timers } from "../../src/base/timers.ts";
 import { witnesses as witnessSchema } from "../../src/config/values.ts";
@@ -10,11 +10,12 @@ import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { startStandby } from "../harness/postgres-standby.ts";
 import { startTcpProxy } from "../harness/tcp-proxy.ts";
 import { startWitness } from "../harness/witness.ts";
-import { refused, run } from "../unit/cli/surroundings.ts";
+import { refused, run, settingsForTest } from "../unit/cli/surroundings.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 
@@ -22,13 +23,12 @@ const { clock, random, makeRecord } = recordKit(undefined, Date.now());
 const alice = tenant("alice");
 const retryMs = 1_000;
 
-const server = await startPostgres();
-afterAll(() => server.stop());
+const server = await forFile(startPostgres());
 
 /** Starts three, with what a setting says of them. */
 async function startWitnesses({ keyPath }: { readonly keyPath: string }) {
   const logKeys = () => (readKeyFile(keyPath) ?? []).map(({ publicKey }) => publicKey);
-  const named = (seed: number) => startWitness({ logKeys, seed, name: `witness.example/w${seed}` });
+  const named = (seed: number) => forTest(startWitness({ logKeys, seed, name: `witness.example/w${seed}` }));
   const witnesses = [await named(1), await named(2), await named(3)] as const;
   return { witnesses, setting: Object.fromEntries(witnesses.map(({ key, url }) => [key, url])) };
 }
@@ -36,10 +36,10 @@ async function startWitnesses({ keyPath }: { readonly keyPath: string }) {
 test("after a failover to a standby that lacks it, no record is acknowledged by a cosignature of another history", {
   timeout: 60_000,
 }, async () => {
-  const primary = await startPostgres({ settings: { wal_keep_size: "128MB" } });
+  const primary = await forTest(startPostgres({ settings: { wal_keep_size: "128MB" } }));
   const fixture = await postgresFixture(primary);
-  const [link, address] = [await startTcpProxy(primary.port), await startTcpProxy(primary.port)];
-  const standby = await startStandby(primary, { name: "standby", primaryPort: link.port });
+  const [link, address] = [await forTest(startTcpProxy(primary.port)), await forTest(startTcpProxy(primary.port))];
+  const standby = await forTest(startStandby(primary, { name: "standby", primaryPort: link.port }));
   const { witnesses, setting } = await startWitnesses(fixture);
   const settings = {
     witnesses: parse(witnessSchema, setting),
@@ -100,47 +100,33 @@ test("after a failover to a standby that lacks it, no record is acknowledged by 
     expect(verifyConsistency(earlier, tree, proof as Uint8Array[])).toBe(true);
   });
   await Promise.all(later);
-
-  await Promise.all([first.close(), second.close()]);
-  await Promise.all(witnesses.map((witness) => witness.stop()));
-  await logger.close();
-  await Promise.all([address.close(), link.close(), fixture.remove(), standby.stop(), primary.stop()]);
 });
 
 test("without an anchor file a command signs only what more than half of the witnesses know as the newest state", async () => {
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   const fixture = await postgresFixture(server);
   const { witnesses, setting } = await startWitnesses(fixture);
   const [first, second, third] = witnesses;
-  vi.stubEnv("SVC_STORE", fixture.url);
-  vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
-  vi.stubEnv("SVC_WITNESSES", JSON.stringify(setting));
-  try {
-    const ledger = await fixture.open({ clock, random });
-    const { log, recordId } = await ledger.append(makeRecord(alice));
-    const receipt = () => run("ledger", "receipt", recordId);
-    expect(await receipt()).toMatchObject({ code: 0 });
-    await ledger.append(makeRecord(alice));
-    await third.stop();
-    expect(await receipt()).toMatchObject({ code: 0 });
-    expect([first, second].map(({ seen }) => seen.get(log)?.size)).toEqual([3, 3]);
+  const SVC_WITNESSES = JSON.stringify(setting);
+  settingsForTest({ SVC_STORE: fixture.url, SVC_LEDGER_KEY: fixture.keyPath, SVC_WITNESSES });
+  const ledger = await fixture.open({ clock, random });
+  const { log, recordId } = await ledger.append(makeRecord(alice));
+  const receipt = () => run("ledger", "receipt", recordId);
+  expect(await receipt()).toMatchObject({ code: 0 });
+  await ledger.append(makeRecord(alice));
+  await third.stop();
+  expect(await receipt()).toMatchObject({ code: 0 });
+  expect([first, second].map(({ seen }) => seen.get(log)?.size)).toEqual([3, 3]);
 
-    // As though the database had been restored from a backup.
-    const newest = first.seen.get(log);
-    first.seen.set(log, { origin: log, size: 9, root: new Uint8Array(32) });
-    await refused(receipt(), "has 3 leaves, and witness witness.example/w1 has seen 9: the store is an older copy");
-    first.seen.set(log, { origin: log, size: 3, root: new Uint8Array(32) });
-    await refused(
-      receipt(),
-      `log ${log} was rewritten before leaf 3: witness witness.example/w1 has seen another tree\n`,
-    );
-    if (newest !== undefined) first.seen.set(log, newest);
-    await second.stop();
-    await refused(receipt(), /witness witness.example\/w2 says nothing of/);
-    await ledger.close();
-  } finally {
-    vi.unstubAllEnvs();
-    await first.stop();
-    await fixture.remove();
-  }
+  // As though the database had been restored from a backup.
+  const newest = first.seen.get(log);
+  first.seen.set(log, { origin: log, size: 9, root: new Uint8Array(32) });
+  await refused(receipt(), "has 3 leaves, and witness witness.example/w1 has seen 9: the store is an older copy");
+  first.seen.set(log, { origin: log, size: 3, root: new Uint8Array(32) });
+  await refused(
+    receipt(),
+    `log ${log} was rewritten before leaf 3: witness witness.example/w1 has seen another tree\n`,
+  );
+  if (newest !== undefined) first.seen.set(log, newest);
+  await second.stop();
+  await refused(receipt(), /witness witness.example\/w2 says nothing of/);
 });

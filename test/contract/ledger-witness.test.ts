@@ -1,8 +1,7 @@
 /** Witnesses beside the store: what they cosign, what they find out, and what their faults cost. */
-import { copyFileSync, rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { parse } from "valibot";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { type Witnessing, witnessingOf } from "../../src/app/stores.ts";
 import type { Timers } from "../../src/base/timers.ts";
 import { witnesses as witnessSchema } from "../../src/config/values.ts";
@@ -15,6 +14,7 @@ import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { leafHash, nodeHash } from "../../src/ledger/tlog/tree.ts";
 import { findCosignature, parseCosignerKey } from "../../src/ledger/witness/cosignature.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -90,12 +90,7 @@ beforeEach(async () => {
   timers = handTimers();
   changes = [];
   results = [];
-  witnesses = [await startWitness({ logKeys })];
-});
-afterEach(async () => {
-  await ledger.close();
-  await Promise.all(witnesses.map((witness) => witness.stop()));
-  await fixture.remove();
+  witnesses = [await forTest(startWitness({ logKeys }))];
 });
 
 async function append(count = 1, tenantId = alice): Promise<Appended[]> {
@@ -122,17 +117,6 @@ function verifyCosignature(note: string, by: TestWitness): void {
   if (verifier === undefined) throw new Error("malformed key");
   const { text } = parseNote(note);
   findCosignature(note.slice(text.length + 1), text, verifier, clock.now());
-}
-
-function backUp(): string {
-  for (const path of [fixture.path, fixture.store.anchorPath]) copyFileSync(path, `${path}.copy`);
-  return fixture.path;
-}
-function putBack(): void {
-  for (const path of [fixture.path, fixture.store.anchorPath]) {
-    for (const suffix of ["-wal", "-shm"]) rmSync(path + suffix, { force: true });
-    copyFileSync(`${path}.copy`, path);
-  }
 }
 
 describe("witnesses beside an anchor file", () => {
@@ -227,7 +211,7 @@ describe("witnesses beside an anchor file", () => {
     await open();
     await append(2);
     await ledger.close();
-    backUp();
+    const putBack = fixture.backUp(fixture.path, fixture.store.anchorPath);
     await open();
     await append(3);
     await caughtUp(6);
@@ -271,8 +255,8 @@ describe("witnesses beside an anchor file", () => {
 describe("if answers wait for a quorum", () => {
   async function startThree(): Promise<void> {
     witnesses.push(
-      await startWitness({ logKeys, seed: 2, name: "witness.example/w2" }),
-      await startWitness({ logKeys, seed: 3, name: "witness.example/w3" }),
+      await forTest(startWitness({ logKeys, seed: 2, name: "witness.example/w2" })),
+      await forTest(startWitness({ logKeys, seed: 3, name: "witness.example/w3" })),
     );
   }
 
@@ -314,7 +298,6 @@ describe("if answers wait for a quorum", () => {
       for (let record = 0; record < 20; record++) await replica.append(makeRecord(alice));
     });
     const outcomes = await Promise.allSettled(appends);
-    for (const replica of replicas.slice(0, -1)) await replica.close();
     expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
     expect(seenSizes()).toEqual([61]);
   });

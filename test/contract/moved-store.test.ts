@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { FaultControl } from "./ledger-faulty-connection.ts";
 import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
@@ -36,10 +36,6 @@ beforeEach(async () => {
   acknowledged = [];
   await open();
   for (let count = 0; count < 3; count++) await append();
-});
-afterEach(async () => {
-  await ledger.close();
-  await fixture.remove();
 });
 
 async function open(): Promise<void> {
@@ -175,7 +171,6 @@ describe("if another store's bytes are written over the open file", () => {
     await ledgerOfOther.append(makeRecord(alice));
     await ledgerOfOther.close();
     bytes = readFileSync(other.path);
-    await other.remove();
   });
 
   test.each([

@@ -1,13 +1,13 @@
 /** A row that stands behind a log's head, as after a restore that mixed two copies. */
-import { afterEach, expect, test, vi } from "vitest";
-import { postgresOfFile } from "../harness/postgres-of-file.ts";
-import { run } from "../unit/cli/surroundings.ts";
+import { expect, test } from "vitest";
+import { forFile } from "../harness/lifetimes.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
+import { run, settingsForTest } from "../unit/cli/surroundings.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordKit, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { recordKit, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
-const server = postgresOfFile();
-afterEach(() => void vi.unstubAllEnvs());
+const server = await forFile(sharedPostgres());
 
 const stores = [
   ["SQLite", async () => sqliteFixture()],
@@ -18,22 +18,17 @@ test.each(stores)("on %s the log is not continued, and others are", async (_name
   const { clock, random, makeRecord } = recordKit();
   const fixture = await makeFixture();
   const ledger = await fixture.open({ clock, random });
-  try {
-    await ledger.append(makeRecord(tenant("alice")));
-    await fixture.query(
-      `INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed)
-       SELECT tenant_id, 2, 'stray', leaf, sealed FROM entries WHERE leaf_index = 1`,
-    );
-    await expect(ledger.append(makeRecord(tenant("alice")))).rejects.toMatchObject({
-      reason: "store_unavailable",
-      message: "The log cannot be continued.",
-      details: { cause: { message: expect.stringContaining("behind its head") } },
-    });
-    await ledger.append(makeRecord(tenant("bob")));
-  } finally {
-    await ledger.close();
-    await fixture.remove();
-  }
+  await ledger.append(makeRecord(tenant("alice")));
+  await fixture.query(
+    `INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed)
+     SELECT tenant_id, 2, 'stray', leaf, sealed FROM entries WHERE leaf_index = 1`,
+  );
+  await expect(ledger.append(makeRecord(tenant("alice")))).rejects.toMatchObject({
+    reason: "store_unavailable",
+    message: "The log cannot be continued.",
+    details: { cause: { message: expect.stringContaining("behind its head") } },
+  });
+  await ledger.append(makeRecord(tenant("bob")));
 });
 
 /** Rows that no log has: behind the head of alice's two leaves, without an entry, or of a tenant without a log. */
@@ -79,37 +74,32 @@ const strays: readonly (readonly [table: string, name: string, sql: string])[] =
 ];
 
 test.each(stores)("on %s ledger verify names every row without a log", async (kind, makeFixture) => {
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  const [clock, random] = [manualClock(), seededRandom()];
+  const { clock, random, makeRecord } = recordKit();
   const fixture = await makeFixture();
-  vi.stubEnv("SVC_STORE", "url" in fixture ? fixture.url : `sqlite:${fixture.path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
+  const store = "url" in fixture ? fixture.url : `sqlite:${fixture.path}`;
+  settingsForTest({ SVC_STORE: store, SVC_LEDGER_KEY: fixture.keyPath });
   const verify = (...options: readonly string[]) => run("ledger", "verify", ...options);
-  try {
-    const ledger = await fixture.open({ clock, random });
-    await ledger.append(recordMaker(clock, random)(tenant("alice")));
-    await ledger.close();
-    await fixture.settle();
-    expect(await verify()).toMatchObject({ code: 0, err: "" });
-    const longer = "hashes || substr(hashes, 1, 32)";
-    await fixture.query(`UPDATE tiles SET hashes = ${"url" in fixture ? longer : `CAST(${longer} AS BLOB)`}`);
-    expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("tile 0 of level 0 is too long") });
-    await fixture.query("UPDATE tiles SET hashes = substr(hashes, 1, 64)");
-    const lines: string[] = [];
-    for (const [table, name, sql] of strays) {
-      await fixture.query(sql);
-      lines.push(
-        `tenant ${sql.includes("nobody") ? "nobody" : "alice"}: ${table} has ${name}, which the log does not have`,
-      );
-      const { code, err } = await verify();
-      expect(code).toBe(1);
-      expect(err.split("\n"), `${kind}, ${table}`).toEqual(expect.arrayContaining(lines));
-    }
-    const { out, err } = await verify("--tenant", "alice", "--json");
-    expect(err).toBe("");
-    expect(JSON.parse(out).stray_rows.sort()).toEqual(lines.filter((line) => !line.includes("nobody")).sort());
-    expect(JSON.parse(out).problems).toContainEqual(expect.stringContaining("leaf 2 is behind the head, which has 2"));
-  } finally {
-    await fixture.remove();
+  const ledger = await fixture.open({ clock, random });
+  await ledger.append(makeRecord(tenant("alice")));
+  await ledger.close();
+  await fixture.settle();
+  expect(await verify()).toMatchObject({ code: 0, err: "" });
+  const longer = "hashes || substr(hashes, 1, 32)";
+  await fixture.query(`UPDATE tiles SET hashes = ${"url" in fixture ? longer : `CAST(${longer} AS BLOB)`}`);
+  expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("tile 0 of level 0 is too long") });
+  await fixture.query("UPDATE tiles SET hashes = substr(hashes, 1, 64)");
+  const lines: string[] = [];
+  for (const [table, name, sql] of strays) {
+    await fixture.query(sql);
+    lines.push(
+      `tenant ${sql.includes("nobody") ? "nobody" : "alice"}: ${table} has ${name}, which the log does not have`,
+    );
+    const { code, err } = await verify();
+    expect(code).toBe(1);
+    expect(err.split("\n"), `${kind}, ${table}`).toEqual(expect.arrayContaining(lines));
   }
+  const { out, err } = await verify("--tenant", "alice", "--json");
+  expect(err).toBe("");
+  expect(JSON.parse(out).stray_rows.sort()).toEqual(lines.filter((line) => !line.includes("nobody")).sort());
+  expect(JSON.parse(out).problems).toContainEqual(expect.stringContaining("leaf 2 is behind the head, which has 2"));
 });

@@ -1,10 +1,9 @@
 /** What the service's role may do, which connections it gets, and that readiness says what calls would. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client } from "pg";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { takeAttempt } from "../../src/domain/session.ts";
-import type { ServiceStores } from "../../src/stores/sql/backend.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
@@ -14,31 +13,24 @@ const tenants = Array.from({ length: 40 }, (_, at) => tenant(`tenant-${at}`));
 const first = tenant("tenant-0");
 const refusal = { reason: "store_unavailable" };
 let fixture: PostgresFixture;
-let stores: ServiceStores | undefined;
 
-const server = await startPostgres();
+const server = await forFile(startPostgres());
 await server.query("CREATE ROLE svc LOGIN");
 /** What the page gives the role of gateways. Here `svc` is that role, and `postgres` the owner. */
 const page = readFileSync(join(import.meta.dirname, "../../docs/postgresql.md"), "utf8");
 const rights = (/^CREATE ROLE gateway LOGIN;\n(.*?)^```/ms.exec(page)?.[1] ?? "")
   .replaceAll("FOR ROLE svc", "FOR ROLE postgres")
   .replaceAll("gateway", "svc");
-afterAll(() => server.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(server);
   await fixture.query(rights.replaceAll("DATABASE platform", `DATABASE ${fixture.target.database}`));
 });
 afterEach(async () => {
-  await stores?.ledger.close();
-  stores = undefined;
-  await server.query("ALTER ROLE svc CONNECTION LIMIT -1");
-  await fixture.remove();
+  await server.query("ALTER ROLE svc CONNECTION LIMIT -1; ALTER ROLE svc RESET ALL");
 });
 
-async function open(changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}): Promise<ServiceStores> {
-  stores = await fixture.openStores({ clock, random, target: { ...fixture.target, user: "svc" }, ...changes });
-  return stores;
-}
+const open = (changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}) =>
+  fixture.openStores({ clock, random, target: { ...fixture.target, user: "svc" }, ...changes });
 
 /** Ends the sessions of the service, so that new ones have what was set. */
 async function endSessions(): Promise<void> {
@@ -75,15 +67,9 @@ test.each([
 ])("of the search path %s, %s is used", async (given, expected) => {
   await server.query(`ALTER ROLE svc SET search_path = ${given}`);
   const { prepareConnection } = await import("../../src/stores/postgres/connection/client-options.ts");
-  const client = new Client({ connectionString: fixture.url.replace("postgres@", "svc@") });
-  await client.connect();
-  try {
-    await prepareConnection(client);
-    expect((await client.query("SHOW search_path")).rows).toEqual([{ search_path: expected }]);
-  } finally {
-    await client.end();
-    await server.query("ALTER ROLE svc RESET search_path");
-  }
+  const client = await fixture.connect("svc");
+  await prepareConnection(client);
+  expect((await client.query("SHOW search_path")).rows).toEqual([{ search_path: expected }]);
 });
 
 describe("readiness and calls agree", () => {
@@ -105,21 +91,15 @@ describe("readiness and calls agree", () => {
     async (lock) => {
       const { ledger } = await open({ timeoutMs: 2_000 });
       await ledger.append(makeRecord(first));
-      const holder = new Client({ connectionString: fixture.url });
-      await holder.connect();
-      try {
-        await holder.query("BEGIN");
-        await holder.query(lock);
-        await ledger.append(makeRecord(first));
-        await ledger.check();
-        // And still it is not said that the database takes writes if it takes none.
-        await server.query("ALTER ROLE svc SET default_transaction_read_only = on");
-        await endSessions();
-        await expect(ledger.check()).rejects.toMatchObject(refusal);
-      } finally {
-        await server.query("ALTER ROLE svc RESET default_transaction_read_only");
-        await holder.end();
-      }
+      const holder = await fixture.connect();
+      await holder.query("BEGIN");
+      await holder.query(lock);
+      await ledger.append(makeRecord(first));
+      await ledger.check();
+      // And still it is not said that the database takes writes if it takes none.
+      await server.query("ALTER ROLE svc SET default_transaction_read_only = on");
+      await endSessions();
+      await expect(ledger.check()).rejects.toMatchObject(refusal);
     },
   );
 });

@@ -1,12 +1,15 @@
 /** What a database, its schema and its keys must be before anything is served from it. */
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { systemTimers } from "../../src/base/timers.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
+import { ConnectionPool } from "../../src/stores/postgres/connection/pool.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
@@ -18,13 +21,11 @@ const options = { clock, random };
 let fixture: PostgresFixture;
 let folder: string;
 
-const server = await startPostgres({ hba: ["host all guarded 127.0.0.1/32 scram-sha-256"] });
-afterAll(() => server.stop());
+const server = await forFile(startPostgres({ hba: ["host all guarded 127.0.0.1/32 scram-sha-256"] }));
 beforeEach(async () => {
   fixture = await postgresFixture(server);
   folder = dirname(fixture.keyPath);
 });
-afterEach(() => fixture.remove());
 
 /** Opens the store and closes it again. */
 async function start(changes: Parameters<PostgresFixture["open"]>[0] = options): Promise<void> {
@@ -64,35 +65,22 @@ describe("the schema", () => {
 
 describe("a server", () => {
   test.each(["fsync", "full_page_writes"])("with %s off is refused", async (name) => {
-    const weak = await startPostgres({ settings: { [name]: "off" } });
-    try {
-      const target = targetOf(weak.url);
-      await expect(migratePostgres({ target, random })).rejects.toThrow(`${name} off`);
-      await expect(start({ ...options, target })).rejects.toThrow(`${name} off`);
-    } finally {
-      await weak.stop();
-    }
+    const weak = await forTest(startPostgres({ settings: { [name]: "off" } }));
+    const target = targetOf(weak.url);
+    await expect(migratePostgres({ target, random })).rejects.toThrow(`${name} off`);
+    await expect(start({ ...options, target })).rejects.toThrow(`${name} off`);
   });
 
   test("cannot relax durability through its role", async () => {
     await fixture.query("ALTER ROLE postgres SET synchronous_commit = off");
     await fixture.query("ALTER ROLE postgres SET client_min_messages = error");
-    try {
-      const { ConnectionPool } = await import("../../src/stores/postgres/connection/pool.ts");
-      const { systemTimers } = await import("../../src/base/timers.ts");
-      const pool = new ConnectionPool({
-        target: fixture.target,
-        poolSize: 1,
-        timeoutMs: 1_000,
-        timers: systemTimers,
-      });
-      const shown = async (name: string) =>
-        (await pool.query(`SELECT current_setting('${name}') AS value`, [])).rows[0]?.value;
-      expect([await shown("synchronous_commit"), await shown("client_min_messages")]).toEqual(["on", "notice"]);
-      await pool.close();
-    } finally {
-      await fixture.query("ALTER ROLE postgres RESET ALL");
-    }
+    onTestFinished(async () => void (await fixture.query("ALTER ROLE postgres RESET ALL")));
+    const { target } = fixture;
+    const pool = new ConnectionPool({ target, poolSize: 1, timeoutMs: 1_000, timers: systemTimers });
+    onTestFinished(() => pool.close());
+    const shown = async (name: string) =>
+      (await pool.query(`SELECT current_setting('${name}') AS value`, [])).rows[0]?.value;
+    expect([await shown("synchronous_commit"), await shown("client_min_messages")]).toEqual(["on", "notice"]);
   });
 
   test("without TLS is refused if TLS is required", async () => {
@@ -159,7 +147,6 @@ describe("an anchor in a file", () => {
       expect(await archive.anchorProblems()).toEqual([]);
       expect(head && (await archive.signable(head))).toEqual({ head });
     });
-    await ledger.close();
   });
 
   test("detects a restored store, and another store", async () => {
@@ -178,7 +165,6 @@ describe("an anchor in a file", () => {
     await expect(open()).rejects.toThrow("the store is an older copy");
     const other = await postgresFixture(server);
     await expect(other.open({ ...options, anchorPath })).rejects.toThrow("another store");
-    await other.remove();
   });
 
   test("is needed by a command that appends, which makes none, and closes it if it cannot read the store", async () => {
@@ -195,7 +181,6 @@ describe("an anchor in a file", () => {
     await expect(database.openAnchor()).rejects.toThrow("lost its identity");
     // The last connection removes it.
     expect(existsSync(`${anchorPath}-wal`)).toBe(false);
-    await other.remove();
   });
 });
 

@@ -1,10 +1,11 @@
 /** Connections to a database whose certificate is verified: who it must be, and who must vouch for it. */
 import { chmodSync, chownSync, copyFileSync, lstatSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { beforeEach, expect, test, vi } from "vitest";
+import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { folderForFile } from "../harness/folder.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { forFile } from "../harness/lifetimes.ts";
+import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 
@@ -12,25 +13,15 @@ const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 
 const folder = folderForFile("postgres-tls");
-let ours: CertificateAuthority;
-let theirs: CertificateAuthority;
-let client: IssuedCertificate;
-let server: PostgresServer;
+const [ours, theirs] = await Promise.all([createAuthority(folder, "ours"), createAuthority(folder, "theirs")]);
+const client = await ours.issue("client", "/CN=guarded");
+const hba = ["hostssl all guarded 127.0.0.1/32 cert", "host all guarded 127.0.0.1/32 reject"];
+const server = await forFile(startPostgres({ hba }));
+await turnOnTls(await ours.issue("database", "/CN=database", "DNS:localhost"));
+await server.query("CREATE ROLE guarded SUPERUSER LOGIN");
 let fixture: PostgresFixture;
-
-beforeAll(async () => {
-  [ours, theirs] = await Promise.all([createAuthority(folder, "ours"), createAuthority(folder, "theirs")]);
-  client = await ours.issue("client", "/CN=guarded");
-  server = await startPostgres({
-    hba: ["hostssl all guarded 127.0.0.1/32 cert", "host all guarded 127.0.0.1/32 reject"],
-  });
-  await turnOnTls(await ours.issue("database", "/CN=database", "DNS:localhost"));
+beforeEach(async () => {
   fixture = await postgresFixture(server);
-  await fixture.query("CREATE ROLE guarded SUPERUSER LOGIN");
-}, 60_000);
-afterAll(async () => {
-  await fixture.remove();
-  await server.stop();
 });
 
 /** The server reads its certificate from its data directory, and takes no key that others may read. */
@@ -68,16 +59,12 @@ const shown = () => ({ sslcert: client.certFile, sslkey: client.keyFile });
 
 test("a database with the right certificate is used, and nothing is sent to it in the clear", async () => {
   const ledger = await openBy({ parameters: trusted() });
-  try {
-    const { recordId } = await ledger.append(makeRecord(alice));
-    expect(await ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
-    const connections = await server.query(
-      "SELECT DISTINCT ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'guarded'",
-    );
-    expect(connections).toEqual([{ ssl: true, version: "TLSv1.3" }]);
-  } finally {
-    await ledger.close();
-  }
+  const { recordId } = await ledger.append(makeRecord(alice));
+  expect(await ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
+  const connections = await server.query(
+    "SELECT DISTINCT ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'guarded'",
+  );
+  expect(connections).toEqual([{ ssl: true, version: "TLSv1.3" }]);
 });
 
 test.each<readonly [what: string, way: () => Way, message: RegExp]>([

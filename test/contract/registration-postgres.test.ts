@@ -1,13 +1,13 @@
-import { afterAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import { PostgresConnection } from "../../src/stores/postgres/connection/connection.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { registrationSuite } from "./registration-suite.ts";
 
-const server = await sharedPostgres();
-afterAll(() => server.stop());
+const server = await forFile(sharedPostgres());
 
 registrationSuite("PostgreSQL", () => postgresFixture(server));
 
@@ -34,33 +34,27 @@ test.each([
         }),
       ),
     );
-  const query = vi.spyOn(PostgresConnection.prototype, "query");
-  try {
-    await register("a");
-    await register("b");
-    // Of each artifact more than is read, and of all of them more than a page has.
-    for (const label of ["c", "d", "e", "f"]) await register(label);
-    await register("g");
-    const [of] = tenants as [TenantId];
-    expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);
-    await fixture.rebuild(of, { random });
-    expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);
-    const statements = query.mock.calls.map(([statement]) => statement);
-    expect(statements).toContainEqual(expect.stringContaining(look));
-    const sizes = query.mock.settledResults.map((result, at) =>
-      result.type !== "fulfilled" || !statements[at]?.includes("registered")
-        ? 0
-        : result.value.rows
-            .flatMap((row) => Object.values(row))
-            .reduce((sum: number, value) => sum + (value instanceof Uint8Array ? value.length : 0), 0),
-    );
-    // A page of 4 MiB, and the artifact that makes it full, of which 2 MiB are read at most.
-    const largest = Math.max(...sizes);
-    expect(largest).toBeGreaterThan(4_000_000);
-    expect(largest).toBeLessThan(6 * 1024 * 1024);
-  } finally {
-    query.mockRestore();
-    await ledger.close();
-    await fixture.remove();
-  }
+  using query = vi.spyOn(PostgresConnection.prototype, "query");
+  await register("a");
+  await register("b");
+  // Of each artifact more than is read, and of all of them more than a page has.
+  for (const label of ["c", "d", "e", "f"]) await register(label);
+  await register("g");
+  const [of] = tenants as [TenantId];
+  expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);
+  await fixture.rebuild(of, { random });
+  expect(await ledger.registrations(of, digests.slice(0, 2))).toEqual(["too_many", "too_many"]);
+  const statements = query.mock.calls.map(([statement]) => statement);
+  expect(statements).toContainEqual(expect.stringContaining(look));
+  const sizes = query.mock.settledResults.map((result, at) =>
+    result.type !== "fulfilled" || !statements[at]?.includes("registered")
+      ? 0
+      : result.value.rows
+          .flatMap((row) => Object.values(row))
+          .reduce((sum: number, value) => sum + (value instanceof Uint8Array ? value.length : 0), 0),
+  );
+  // A page of 4 MiB, and the artifact that makes it full, of which 2 MiB are read at most.
+  const largest = Math.max(...sizes);
+  expect(largest).toBeGreaterThan(4_000_000);
+  expect(largest).toBeLessThan(6 * 1024 * 1024);
 });

@@ -41,6 +41,4 @@ test.each([
   await ledger.close();
   ledger = await fixture.open({ clock, random });
   expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
-  await ledger.close();
-  await fixture.remove();
 });

@@ -1,6 +1,6 @@
 /** What every store promises of registrations: exactly those that are relied on are found, by the names of artifacts. */
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { parsePrincipalId, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import {
   countingRegistrations,
@@ -43,10 +43,6 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
     beforeEach(async () => {
       fixture = await makeFixture();
       ledger = await fixture.open({ clock, random });
-    });
-    afterEach(async () => {
-      await ledger.close();
-      await fixture.remove();
     });
 
     const registration = (tenantId: TenantId, said: Said): NewRecord => {
@@ -107,17 +103,13 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Store
 
     test("finds on one replica at once what another acknowledged", async () => {
       const replica = await fixture.open({ clock, random: seededRandom("replica") });
-      try {
-        for (const labels of [["a"], ["b"], ["c"]]) {
-          const recordId = await register({ labels }, alice, replica);
-          expect((await found()).flat().at(-1)).toBe(recordId);
-        }
-        // The key was made by one of them: both use it.
-        const own = await register({ digest: other });
-        expect(await found([other], alice, replica)).toEqual([[own]]);
-      } finally {
-        await replica.close();
+      for (const labels of [["a"], ["b"], ["c"]]) {
+        const recordId = await register({ labels }, alice, replica);
+        expect((await found()).flat().at(-1)).toBe(recordId);
       }
+      // The key was made by one of them: both use it.
+      const own = await register({ digest: other });
+      expect(await found([other], alice, replica)).toEqual([[own]]);
     });
 
     test("of any history returns exactly the relied-on registrations, at every moment, in batches and after a restart", async () => {

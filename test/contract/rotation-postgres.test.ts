@@ -1,7 +1,5 @@
-import { Client } from "pg";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { systemTimers } from "../../src/base/timers.ts";
-import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { encodeRecord } from "../../src/ledger/append/record-text.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
@@ -9,35 +7,27 @@ import type { PostgresConnection } from "../../src/stores/postgres/connection/co
 import { ConnectionPool } from "../../src/stores/postgres/connection/pool.ts";
 import { LogWriter } from "../../src/stores/postgres/log-writer.ts";
 import { SigningKeysOfStore } from "../../src/stores/sql/key-ring.ts";
-import { postgresOfFile } from "../harness/postgres-of-file.ts";
-import { run } from "../unit/cli/surroundings.ts";
+import { forFile } from "../harness/lifetimes.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
+import { run, settingsForTest } from "../unit/cli/surroundings.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
 
-const server = postgresOfFile();
+const server = await forFile(sharedPostgres());
 
 rotationSuite("PostgreSQL", () => postgresFixture(server));
 
 const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 let fixture: PostgresFixture;
-const opened: ServiceLedger[] = [];
 
-async function open(changes: Partial<Parameters<PostgresFixture["open"]>[0]> = {}): Promise<ServiceLedger> {
-  const ledger = await fixture.open({ clock, random, ...changes });
-  opened.push(ledger);
-  return ledger;
-}
+const open = (changes: Partial<Parameters<PostgresFixture["open"]>[0]> = {}) =>
+  fixture.open({ clock, random, ...changes });
 
 describe("replicas on one database", () => {
   beforeEach(async () => {
     fixture = await postgresFixture(server);
-  });
-  afterEach(async () => {
-    vi.unstubAllEnvs();
-    for (const ledger of opened.splice(0)) await ledger.close();
-    await fixture.remove();
   });
 
   test("an interrupted rotation is completed, with every step, once for each log", async () => {
@@ -82,7 +72,7 @@ describe("replicas on one database", () => {
   test("a rotation during an append's wait for the head is seen under its lock", async () => {
     const ledger = await open({ timeoutMs: 30_000 });
     await ledger.append(makeRecord(alice));
-    const head = await holdHead(fixture, "alice");
+    const head = await fixture.holdHeads("alice");
     const appending = ledger.append(makeRecord(alice)).catch((error: unknown) => error);
     const waiting = `SELECT FROM pg_stat_activity
                       WHERE datname = current_database()
@@ -95,7 +85,6 @@ describe("replicas on one database", () => {
     await head.query("COMMIT");
     expect(await appending).toMatchObject({ reason: "store_unavailable", message: /key was rotated/ });
     expect(await fixture.rows("alice")).toHaveLength(2);
-    await head.end();
   });
 
   describe("a rotation that a replica follows in the middle of its append to", () => {
@@ -146,31 +135,26 @@ describe("replicas on one database", () => {
       }
       const { target } = fixture;
       const pool = new RotatedPool({ target, poolSize: 4, timeoutMs: 10_000, timers: systemTimers });
-      try {
-        await keys.follow(pool);
-        const options = { pool, anchor: undefined, originPrefix: "ledger.example/logs", clock, random, keys };
-        const writer = new LogWriter(options);
-        const append = async () => {
-          const [outcome] = await writer.write([{ tenantId: alice, records: [encodeRecord(makeRecord(alice))] }]);
-          return outcome !== undefined && "later" in outcome ? outcome.later : outcome;
-        };
-        expect(await append()).toHaveProperty("results.length", 1);
-        expect(rotations).toBe(1);
-        expect(await fixture.query("SELECT key_position FROM log_heads")).toEqual([{ key_position: 0 }]);
-        expect(await append()).toHaveProperty("results.length", 1);
-        const kinds = (await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind);
-        const begun = before.length > 0 ? before : ["genesis"];
-        expect(kinds).toEqual([...begun, "decision", "key_rotation", "decision"]);
-      } finally {
-        await pool.close();
-      }
+      onTestFinished(() => pool.close());
+      await keys.follow(pool);
+      const options = { pool, anchor: undefined, originPrefix: "ledger.example/logs", clock, random, keys };
+      const writer = new LogWriter(options);
+      const append = async () => {
+        const [outcome] = await writer.write([{ tenantId: alice, records: [encodeRecord(makeRecord(alice))] }]);
+        return outcome !== undefined && "later" in outcome ? outcome.later : outcome;
+      };
+      expect(await append()).toHaveProperty("results.length", 1);
+      expect(rotations).toBe(1);
+      expect(await fixture.query("SELECT key_position FROM log_heads")).toEqual([{ key_position: 0 }]);
+      expect(await append()).toHaveProperty("results.length", 1);
+      const kinds = (await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind);
+      const begun = before.length > 0 ? before : ["genesis"];
+      expect(kinds).toEqual([...begun, "decision", "key_rotation", "decision"]);
     });
   });
 
   test("ledger verify accepts a second rotation that a log lacks, and no unknown key", async () => {
-    for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-    vi.stubEnv("SVC_STORE", fixture.url);
-    vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
+    settingsForTest({ SVC_STORE: fixture.url, SVC_LEDGER_KEY: fixture.keyPath });
     const verify = () => run("ledger", "verify");
     const first = await open();
     for (const name of ["alice", "bob"]) await first.append(makeRecord(tenant(name)));
@@ -179,7 +163,7 @@ describe("replicas on one database", () => {
     await (await open()).close();
     fixture.rotateKey(random);
     // A starting gateway notes the key, hands over the first log, and waits for the other, which another session holds.
-    const head = await holdHead(fixture, "bob");
+    const head = await fixture.holdHeads("bob");
     const starting = open({ timeoutMs: 30_000 });
     await expect
       .poll(() => fixture.query("SELECT tenant_id, key_position FROM log_heads ORDER BY tenant_id"))
@@ -196,12 +180,3 @@ describe("replicas on one database", () => {
     expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("is not the next one of the store") });
   });
 });
-
-/** Locks a log's head, in a transaction that lasts as long as the connection. */
-async function holdHead({ url }: { readonly url: string }, tenantId: string): Promise<Client> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  await client.query("BEGIN");
-  await client.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [tenantId]);
-  return client;
-}

@@ -1,8 +1,8 @@
 /** What several ledgers on one store do when one of them brings a new key, for any store. */
 import { copyFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
@@ -18,7 +18,7 @@ const bob = tenant("bob");
 export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixture>): void {
   describe(`a rotation on ${name}`, () => {
     const { clock, random, makeRecord } = recordKit();
-    const opened: Ledger[] = [];
+    let opened = 0;
     let fixture: StoreFixture;
     /** The key file of another machine. */
     let own: string;
@@ -27,16 +27,9 @@ export function rotationSuite(name: string, makeFixture: () => Promise<StoreFixt
       fixture = await makeFixture();
       own = join(dirname(fixture.keyPath), "own.key");
     });
-    afterEach(async () => {
-      await Promise.all(opened.splice(0).map((ledger) => ledger.close()));
-      await fixture.remove();
-    });
 
-    const open = async (keyPath = fixture.keyPath) => {
-      const ledger = await fixture.open({ clock, random: seededRandom(String(opened.length)), keyPath });
-      opened.push(ledger);
-      return ledger;
-    };
+    const open = (keyPath = fixture.keyPath) =>
+      fixture.open({ clock, random: seededRandom(String(opened++)), keyPath });
     const rotate = () => fixture.rotateKey(random, statement);
     /** Whether the receipt verifies with the key alone. */
     const isSignedBy = (key: Uint8Array, { receipt, log }: Appended) => {

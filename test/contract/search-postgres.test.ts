@@ -1,10 +1,11 @@
 import { expect, test, vi } from "vitest";
-import { postgresOfFile } from "../harness/postgres-of-file.ts";
+import { forFile } from "../harness/lifetimes.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { searchSuite } from "./search-suite.ts";
 
-const server = postgresOfFile();
+const server = await forFile(sharedPostgres());
 
 searchSuite("PostgreSQL", () => postgresFixture(server));
 

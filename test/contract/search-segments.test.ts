@@ -1,12 +1,13 @@
 /** Leaves that wait for a search index, and its segments: on every store searches find them, whichever process writes. */
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { segmentLeaves, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { draws } from "../harness/draws.ts";
-import { postgresOfFile } from "../harness/postgres-of-file.ts";
+import { forFile } from "../harness/lifetimes.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { statement } from "./erasure-suite.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
@@ -21,7 +22,7 @@ const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
 /** Of a record, and so of what the index has of a leaf. */
 const termsOfLeaf = 4;
 
-const server = postgresOfFile();
+const server = await forFile(sharedPostgres());
 
 const sqlitePlace = async () => sqliteFixture();
 const postgresPlace = () => postgresFixture(server);
@@ -34,10 +35,6 @@ async function begin(place: () => Promise<StoreFixture>): Promise<void> {
   fixture = await place();
   ledgers = [await open(), await open()];
 }
-afterEach(async () => {
-  for (const ledger of ledgers) await ledger.close();
-  await fixture.remove();
-});
 
 const open = () => fixture.open(machine) as Promise<ServiceLedger>;
 const ledgerAt = (place: number) => ledgers[place] as ServiceLedger;

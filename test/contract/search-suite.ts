@@ -1,6 +1,6 @@
 /** What search promises, for any store: it finds exactly what looking at every record would find. */
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { Ledger, PublishedLogs } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../../src/ledger/ports/record.ts";
@@ -104,10 +104,6 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
       fixture = await makeFixture();
       ledger = await fixture.open({ clock, random });
     });
-    afterEach(async () => {
-      await ledger.close();
-      await fixture.remove();
-    });
 
     /** Search as the service serves it. */
     const served = async (query: SearchQuery): Promise<SearchPage> => {
@@ -128,9 +124,8 @@ export function searchSuite(name: string, makeFixture: () => Promise<StoreFixtur
     const storedTerms = async (tenantId: string) => Buffer.concat((await termsOf(tenantId)).map(({ term }) => term));
     /** Removes what the indexes have of a leaf, as an erasure does. */
     const removeTerms = async (tenantId: TenantId, leafIndex: number) => {
-      const database = await fixture.database();
-      const removed = database.transact((transaction) => removeFromSegments(transaction, tenantId, [leafIndex]));
-      await removed.finally(() => database.close());
+      await using database = await fixture.database();
+      await database.transact((transaction) => removeFromSegments(transaction, tenantId, [leafIndex]));
     };
     const rebuild = (tenantId: TenantId, pause = async () => {}) =>
       fixture.rebuild(tenantId, { random: seededRandom("indexer"), pause });

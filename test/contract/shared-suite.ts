@@ -1,5 +1,5 @@
 /** What every store keeps for a short time for all replicas: used proofs, and attempts. One suite for all of them. */
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { takeAttempt } from "../../src/domain/session.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
@@ -29,10 +29,6 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
       fixture = await newFixture();
       clock = manualClock();
       stores = [];
-    });
-    afterEach(async () => {
-      await close();
-      await fixture.remove();
     });
 
     describe("a used proof", () => {

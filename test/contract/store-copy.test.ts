@@ -1,6 +1,6 @@
 /** Moving an embedded store to PostgreSQL, and back: the same logs continue there, and nowhere else. */
 import { readFileSync } from "node:fs";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
@@ -8,32 +8,25 @@ import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import type { ServiceStores, StoreDatabase } from "../../src/stores/sql/backend.ts";
 import { abandonCopy, copyStore } from "../../src/stores/sql/copy.ts";
-import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
-import { erasing, run } from "../unit/cli/surroundings.ts";
+import { erasing, run, settingsForTest } from "../unit/cli/surroundings.ts";
 import { statement } from "./erasure-suite.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { openSqliteAdministration } from "./upkeep.ts";
 
 const { clock, random, makeRecord } = recordKit();
 const machine = { clock, random };
 const [alice, bob, carol] = [tenant("alice"), tenant("bob"), tenant("carol")];
-const originPrefix = "ledger.example/logs";
 let source: SqliteFixture;
 let target: PostgresFixture;
 
-const server = await sharedPostgres();
-afterAll(() => server.stop());
+const server = await forFile(sharedPostgres());
 beforeEach(async () => {
   source = sqliteFixture();
   target = await postgresFixture(server);
-});
-afterEach(async () => {
-  await source.remove();
-  await target.remove();
 });
 
 type OnProgress = (text: string) => void;
@@ -67,7 +60,7 @@ const idempotencyOf = (record: NewRecord): Idempotency => ({
 
 /** A store with a history: three tenants, one of them with more than a tile; a rotation, an erasure, a hold. */
 async function fill() {
-  const { ledger, shared } = await openSqliteStores({ ...source.store, originPrefix, ...machine });
+  const { ledger, shared } = await source.openStores(machine);
   const records = Array.from({ length: 300 }, () => makeRecord(alice));
   await Promise.all(records.map((record) => ledger.append(record)));
   await ledger.append(makeRecord(carol));
@@ -158,18 +151,15 @@ describe("a copy", () => {
     expect(await target.query("SELECT 1 FROM search_segments WHERE first_leaf <= 1 AND end_leaf > 1")).not.toEqual([]);
 
     const { ledger, shared } = await openTarget();
-    try {
-      await expectAsBefore({ ledger, shared }, filled);
-      // New records continue the same log.
-      const next = await ledger.append(makeRecord(bob));
-      expect([next.log, next.leafIndex]).toEqual([answered.log, before[1]?.size]);
-      expect(await target.query("SELECT proof FROM proof_uses")).toHaveLength(1);
-      expect(await target.query("SELECT tenant_id, counter, taken FROM attempts")).toEqual([
-        { tenant_id: "", counter: "address", taken: 3 },
-      ]);
-    } finally {
-      await ledger.close();
-    }
+    await expectAsBefore({ ledger, shared }, filled);
+    // New records continue the same log.
+    const next = await ledger.append(makeRecord(bob));
+    expect([next.log, next.leafIndex]).toEqual([answered.log, before[1]?.size]);
+    expect(await target.query("SELECT proof FROM proof_uses")).toHaveLength(1);
+    expect(await target.query("SELECT tenant_id, counter, taken FROM attempts")).toEqual([
+      { tenant_id: "", counter: "address", taken: 3 },
+    ]);
+    await ledger.close();
     const again = await target.administering(machine, (administration) =>
       administration.erase(alice, [held.recordId], statement),
     );
@@ -201,7 +191,7 @@ describe("the source", () => {
     await running.close();
     await expect(source.open(machine)).rejects.toThrow(/is sealed: it was copied/);
     expect(() => migrateSqlite({ path: source.path, random, busyTimeoutMs: 1_000 })).toThrow("is sealed");
-    await expect(openSqliteAdministration({ ...source.store, ...machine })).rejects.toThrow("is sealed");
+    await expect(source.administration(machine)).rejects.toThrow("is sealed");
     expect(await copiedHeads()).toEqual(heads());
     await source.verify();
   });
@@ -360,7 +350,6 @@ describe("an interrupted copy", () => {
     const other = await postgresFixture(server);
     expect(await copy(() => {}, other)).toMatchObject({ wasFinished: false });
     await expect(copy()).rejects.toThrow(/is sealed: it was copied to the store/);
-    await other.remove();
   });
 });
 
@@ -371,7 +360,6 @@ describe("a copy back", () => {
     back = sqliteFixture();
     migrateSqlite({ path: back.path, random, busyTimeoutMs: 1_000 });
   });
-  afterEach(() => back.remove());
 
   const keyPath = () => source.store.keyPath;
   const copyBack = async (onProgress: OnProgress = () => {}) => {
@@ -379,7 +367,7 @@ describe("a copy back", () => {
     await using to = await back.database("target");
     return await copyStore({ source: from, target: to, keyPath: keyPath(), ...machine, onProgress });
   };
-  const openBack = () => openSqliteStores({ ...back.store, keyPath: keyPath(), originPrefix, ...machine });
+  const openBack = () => back.openStores({ ...machine, keyPath: keyPath() });
 
   test("has all rows of the database, in logs that continue", async () => {
     const filled = await fill();
@@ -447,13 +435,7 @@ describe("a copy back", () => {
 });
 
 describe("the command", () => {
-  beforeEach(() => {
-    for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-    vi.stubEnv("SVC_LEDGER_KEY", source.store.keyPath);
-  });
-  afterEach(() => {
-    vi.unstubAllEnvs();
-  });
+  beforeEach(() => settingsForTest({ SVC_LEDGER_KEY: source.store.keyPath }));
 
   const command = (...options: readonly string[]) => run("store", "copy", ...options);
   const yes = (...options: readonly string[]) => command(...options, ...erasing);

@@ -1,5 +1,6 @@
 /** A store in a place of its own, for every suite: its ports as each kind opens them, and looks behind them. */
 import { setImmediate } from "node:timers/promises";
+import { onTestFinished } from "vitest";
 import type { RandomFill, TenantId } from "../../src/base/ids.ts";
 import type { LedgerEvents, ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
@@ -39,7 +40,6 @@ export interface StoreDriver {
   archive(): Promise<OperatorArchive>;
   database(purpose?: Purpose): Promise<StoreDatabase>;
   administration(machine: Pick<AdministrationMachine, "clock" | "random">): Promise<RecordsAdministration>;
-  remove(): Promise<void>;
 }
 
 /** One row of a log as it is stored. */
@@ -76,10 +76,17 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
     await query(`UPDATE ${table} SET ${column} = ${driver.blob(bytes.toString("hex"))} ${where}`);
   };
   const reading = <Result>(look: (archive: OperatorArchive) => Promise<Result>) => closing(driver.archive(), look);
+  /** Closes them when the test that runs has ended, if it has not. */
+  const openStores = async (options: Parameters<Driver["openStores"]>[0]): Promise<ServiceStores> => {
+    const stores = await driver.openStores(options);
+    onTestFinished(() => stores.ledger.close());
+    return stores;
+  };
   return {
     reading,
+    openStores,
     open: async (options: Parameters<Driver["openStores"]>[0]): Promise<ServiceLedger> =>
-      (await driver.openStores(options)).ledger,
+      (await openStores(options)).ledger,
     /** Rows of a tenant's log, by index. */
     async rows(tenantId: string): Promise<readonly StoredRow[]> {
       const columns = "leaf_index, record_id, leaf";

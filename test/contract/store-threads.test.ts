@@ -20,11 +20,9 @@ async function open(held?: "searches" | "checkpoints", more: object = {}): Promi
   gate = new FaultControl(held);
   ledger = await fixture.open({ clock, random, connection: gate.connection, ...more });
 }
-afterEach(async () => {
+afterEach(() => {
   vi.useRealTimers();
   for (const held of ["searches", "checkpoints"] as const) gate.release(held);
-  await ledger.close();
-  await fixture.remove();
 });
 
 describe("the thread that reads is there from the first record or question on, and not before", () => {

@@ -1,54 +1,38 @@
 /** What a coordinator and two workers do that one server cannot: where rows are, who runs what, and what a loss costs. */
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { rebuildIndexes } from "../../src/stores/sql/search-indexer.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
-import { openPostgresAdministration } from "../contract/upkeep.ts";
 import { startCitus, urlOf } from "../harness/citus.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 
 const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 let fixture: PostgresFixture;
-let ledgers: ServiceLedger[];
 
-const cluster = await startCitus({ "citus.enable_stat_counters": "on" });
-afterAll(() => cluster.stop());
+const cluster = await forFile(startCitus({ "citus.enable_stat_counters": "on" }));
 beforeEach(async () => {
   fixture = await postgresFixture(cluster.coordinator, { distributed: true });
-  ledgers = [];
-});
-afterEach(async () => {
-  for (const ledger of ledgers) await ledger.close();
-  await fixture.remove();
 });
 
-async function open(changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}) {
-  const stores = await fixture.openStores({ clock, random, ...changes });
-  ledgers.push(stores.ledger);
-  return stores;
-}
+const open = (changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}) =>
+  fixture.openStores({ clock, random, ...changes });
 
 function nodeUrl(node: PostgresServer): string {
   return urlOf(node, new URL(fixture.url).pathname.slice(1));
 }
 
 /** Every log is audited from the first leaf to the last. */
-async function expectClean(): Promise<void> {
-  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
-  try {
+const expectClean = () =>
+  fixture.reading(async (archive) => {
     for (const head of await archive.logs())
       expect(await auditLog(archive, head)).toMatchObject({ leaves: head.size, root: head.root });
-  } finally {
-    await archive.close();
-  }
-}
+  });
 
 describe("migrate --distributed", () => {
   test("assigns every table of the schema, and colocates the tables of tenants", async () => {
@@ -78,7 +62,6 @@ describe("migrate --distributed", () => {
     const before = await open(plain);
     const receipt = await before.ledger.append(makeRecord(alice));
     await before.ledger.close();
-    ledgers.pop();
     const runs = await Promise.all([1, 2].map(() => migratePostgres({ target, random, distributed: true })));
     expect(runs.map(({ length }) => length).toSorted((a, b) => a - b)).toEqual([
       0,
@@ -150,9 +133,8 @@ async function counted(): Promise<{ readonly several: number; readonly one: numb
 test("statements of a tenant run on one shard, whatever the server's plan", async () => {
   const { ledger } = await open();
   await ledger.append(makeRecord(alice));
-  const target = { target: fixture.target };
-  const administration = await openPostgresAdministration({ ...target, anchorPath: undefined, clock, random });
-  const database = await openPostgresDatabase({ ...target, anchorPath: undefined });
+  const administration = await fixture.administration({ clock, random });
+  await using database = await fixture.database();
   const [{ name } = {}] = (await fixture.query("SELECT name FROM log_names")) as { name: string }[];
   if (name === undefined) throw new Error("no name");
   const before = await counted();
@@ -173,7 +155,6 @@ test("statements of a tenant run on one shard, whatever the server's plan", asyn
     await rebuildIndexes(database, alice, { random, pause: async () => {}, onProgress: () => {} });
   }
   await administration.close();
-  await database.close();
   const after = await counted();
   expect(after.one - before.one).toBeGreaterThan(8 * 20);
   expect(after.several - before.several).toBe(0);

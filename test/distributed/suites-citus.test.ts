@@ -1,5 +1,4 @@
 /** The suites of every store, on a coordinator and two workers. */
-import { afterAll } from "vitest";
 import { erasureSuite } from "../contract/erasure-suite.ts";
 import { postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { ledgerSuite } from "../contract/ledger-suite.ts";
@@ -7,9 +6,9 @@ import { registrationSuite } from "../contract/registration-suite.ts";
 import { searchSuite } from "../contract/search-suite.ts";
 import { describeShared } from "../contract/shared-suite.ts";
 import { startCitus } from "../harness/citus.ts";
+import { forFile } from "../harness/lifetimes.ts";
 
-const cluster = await startCitus();
-afterAll(() => cluster.stop());
+const cluster = await forFile(startCitus());
 
 for (const suite of [ledgerSuite, describeShared, erasureSuite, registrationSuite, searchSuite])
   suite("Citus", () => postgresFixture(cluster.coordinator, { distributed: true }));

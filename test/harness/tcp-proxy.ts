@@ -1,5 +1,6 @@
 /** Stands between clients and a server of loopback: cuts, delays or holds back what passes, or leads elsewhere. */
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+import { listenOnLoopback } from "./loopback.ts";
 
 export interface TcpProxy {
   /** On loopback; stays the same. */
@@ -25,7 +26,7 @@ export interface TcpProxy {
   letGo(): void;
   /** Cuts every connection, and leads new ones to this port of loopback; to no server if it is undefined. */
   moveTo(port: number | undefined): void;
-  close(): Promise<void>;
+  stop(): Promise<void>;
 }
 
 interface Pair {
@@ -89,9 +90,9 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
       else setTimeout(() => client.write(data), self.delayMs);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port: own, stop } = await listenOnLoopback(server);
   const self: TcpProxy = {
-    port: (server.address() as AddressInfo).port,
+    port: own,
     delayMs: 0,
     get cuts() {
       return cuts;
@@ -124,10 +125,7 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
       target = next;
       for (const pair of pairs) end(pair);
     },
-    close: async () => {
-      for (const pair of pairs) end(pair);
-      await new Promise((resolve) => server.close(resolve));
-    },
+    stop,
   };
   return self;
 }

@@ -1,7 +1,7 @@
 /** What a failing store costs: never an acknowledged record, never an index, and only for as long as it fails. */
 import { existsSync, rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
@@ -34,10 +34,6 @@ beforeEach(async () => {
   fixture = sqliteFixture();
   control = new FaultControl();
   await open();
-});
-afterEach(async () => {
-  await ledger.close();
-  await fixture.remove();
 });
 
 /** The store serves again by itself. */

@@ -1,6 +1,5 @@
 /** Transactions of many tenants: what goes wrong for one of them is felt by that one alone. */
-import { Client } from "pg";
-import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
@@ -9,6 +8,7 @@ import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { recordKit, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectOneHistory } from "../contract/ledger-writers.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
@@ -18,15 +18,10 @@ const names = Array.from({ length: 24 }, (_, at) => tenant(`tenant-${at}`));
 let fixture: PostgresFixture;
 let stores: ServiceStores;
 
-const server = await startPostgres();
-afterAll(() => server.stop());
+const server = await forFile(startPostgres());
 beforeEach(async () => {
   fixture = await postgresFixture(server);
   stores = await fixture.openStores({ clock, random, poolSize: 10 });
-});
-afterEach(async () => {
-  await stores.ledger.close();
-  await fixture.remove();
 });
 
 const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
@@ -50,10 +45,7 @@ test("retries of many tenants in one commit get each its own first answer", asyn
 test("a tenant with a locked head is skipped, and the others are answered meanwhile", async () => {
   const [held = names[0] as TenantId, ...others] = names;
   await Promise.all(names.map((name) => append(name)));
-  const holder = new Client({ connectionString: fixture.url });
-  await holder.connect();
-  await holder.query("BEGIN");
-  await holder.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [held]);
+  const holder = await fixture.holdHeads(held);
   let isOver = false;
   const waiting = append(held).finally(() => {
     isOver = true;
@@ -61,7 +53,6 @@ test("a tenant with a locked head is skipped, and the others are answered meanwh
   for (let turn = 0; turn < 4; turn++) await Promise.all(others.map((name) => append(name)));
   expect(isOver).toBe(false);
   await holder.query("ROLLBACK");
-  await holder.end();
   expect(await waiting).toMatchObject({ leafIndex: 2 });
 });
 
@@ -88,7 +79,7 @@ test("after any fault, each log is gapless and has every acknowledged record exa
   timeout: 120_000,
 }, async () => {
   const dice = diceOf("many tenants");
-  const proxy = await startTcpProxy(server.port);
+  const proxy = await forTest(startTcpProxy(server.port));
   const target = { ...fixture.target, port: proxy.port };
   const replicas = [
     stores,
@@ -96,26 +87,21 @@ test("after any fault, each log is gapless and has every acknowledged record exa
   ] as const;
   const acknowledged: Appended[] = [];
   const taken: NewRecord[] = [];
-  try {
-    for (let round = 0; round < 20; round++) {
-      const holder = dice(3) === 0 ? await holding(names[dice(names.length)] as TenantId) : undefined;
-      cutSomewhere(proxy, dice);
-      const calls = Array.from({ length: 1 + dice(120) }, async () => {
-        const isBad = taken.length > 0 && dice(20) === 0;
-        const record = isBad
-          ? (taken[dice(taken.length)] as NewRecord)
-          : makeRecord(names[dice(names.length)] as TenantId);
-        acknowledged.push(await (replicas[dice(2)] as ServiceStores).ledger.append(record));
-        taken.push(record);
-      });
-      const settled = Promise.allSettled(calls);
-      if (holder !== undefined) await holder();
-      await settled;
-      proxy.disarm();
-    }
-  } finally {
-    await replicas[1].ledger.close();
-    await proxy.close();
+  for (let round = 0; round < 20; round++) {
+    const holder = dice(3) === 0 ? await holding(names[dice(names.length)] as TenantId) : undefined;
+    cutSomewhere(proxy, dice);
+    const calls = Array.from({ length: 1 + dice(120) }, async () => {
+      const isBad = taken.length > 0 && dice(20) === 0;
+      const record = isBad
+        ? (taken[dice(taken.length)] as NewRecord)
+        : makeRecord(names[dice(names.length)] as TenantId);
+      acknowledged.push(await (replicas[dice(2)] as ServiceStores).ledger.append(record));
+      taken.push(record);
+    });
+    const settled = Promise.allSettled(calls);
+    if (holder !== undefined) await holder();
+    await settled;
+    proxy.disarm();
   }
   expect(acknowledged.length).toBeGreaterThan(100);
   await fixture.reading((archive) => expectOneHistory(archive, acknowledged, fixture.verifier));
@@ -123,10 +109,7 @@ test("after any fault, each log is gapless and has every acknowledged record exa
 
 /** Holds a head for some statements of others. Resolves with what lets it go. */
 async function holding(tenantId: TenantId): Promise<() => Promise<void>> {
-  const client = new Client({ connectionString: fixture.url });
-  await client.connect();
-  await client.query("BEGIN");
-  await client.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [tenantId]);
+  const client = await fixture.holdHeads(tenantId);
   return async () => {
     for (let statement = 0; statement < 20; statement++) await client.query("SELECT 1");
     await client.query("ROLLBACK");
@@ -149,7 +132,7 @@ function diceOf(seed: string): (sides: number) => number {
 
 test("a connection that is cut while a statement runs is replaced, and the statement runs again", async () => {
   const [name = tenant("alice")] = names;
-  const proxy = await startTcpProxy(server.port);
+  const proxy = await forTest(startTcpProxy(server.port));
   await stores.ledger.close();
   const target = { ...fixture.target, port: proxy.port };
   stores = await fixture.openStores({ clock, random: seededRandom("cut"), target });
@@ -157,12 +140,10 @@ test("a connection that is cut while a statement runs is replaced, and the state
   proxy.cutBefore('SELECT tenant_id AS "tenantId", origin');
   expect(await append(name)).toMatchObject({ leafIndex: 2 });
   expect(proxy.cuts).toBe(1);
-  await proxy.close();
 });
 
 test("arrays reach the server unchanged", async () => {
-  const client = new Client({ connectionString: fixture.url });
-  await client.connect();
+  const client = await fixture.connect();
   const texts = ["", "a,b", 'quo"te', "back\\slash", "NULL", "ünï\u{1f600}"];
   const bytes = [new Uint8Array(), new Uint8Array([0, 1, 255]), new Uint8Array(300).fill(92)];
   const numbers = [0, -1, 2 ** 31 - 1];
@@ -172,13 +153,9 @@ test("arrays reach the server unchanged", async () => {
       ({ value }) => value,
     );
   };
-  try {
-    expect(await asked("text", [null, ...texts])).toEqual([null, ...texts]);
-    expect(await asked("bytea", [...bytes, null])).toEqual([...bytes.map((each) => Buffer.from(each)), null]);
-    expect(await asked("integer", numbers)).toEqual(numbers);
-    expect((await asked("bigint", large)).map(Number)).toEqual(large);
-    for (const type of ["text", "bytea"]) expect(await asked(type, [])).toEqual([]);
-  } finally {
-    await client.end();
-  }
+  expect(await asked("text", [null, ...texts])).toEqual([null, ...texts]);
+  expect(await asked("bytea", [...bytes, null])).toEqual([...bytes.map((each) => Buffer.from(each)), null]);
+  expect(await asked("integer", numbers)).toEqual(numbers);
+  expect((await asked("bigint", large)).map(Number)).toEqual(large);
+  for (const type of ["text", "bytea"]) expect(await asked(type, [])).toEqual([]);
 });

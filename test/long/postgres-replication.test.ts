@@ -1,12 +1,13 @@
 /** What the loss of a primary costs that has a synchronous standby: real servers, real streaming replication. */
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import { beforeEach, expect, test, vi } from "vitest";
+import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/backend.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectOneHistory, startWriter, type Writer } from "../contract/ledger-writers.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { startStandby } from "../harness/postgres-standby.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
@@ -28,17 +29,15 @@ let link: TcpProxy;
 /** Where the replicas find the database. */
 let address: TcpProxy;
 let fixture: PostgresFixture;
-let ledgers: Ledger[];
 let writers: Writer[];
 
 beforeEach(async () => {
-  ledgers = [];
   writers = [];
-  primary = await startPostgres({ settings: { wal_keep_size: "128MB" } });
+  primary = await forTest(startPostgres({ settings: { wal_keep_size: "128MB" } }));
   fixture = await postgresFixture(primary);
-  link = await startTcpProxy(primary.port);
-  address = await startTcpProxy(primary.port);
-  standby = await startStandby(primary, { name: "standby", primaryPort: link.port });
+  link = await forTest(startTcpProxy(primary.port));
+  address = await forTest(startTcpProxy(primary.port));
+  standby = await forTest(startStandby(primary, { name: "standby", primaryPort: link.port }));
   await primary.query("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
   await primary.query("SELECT pg_reload_conf()");
   await vi.waitFor(
@@ -48,22 +47,9 @@ beforeEach(async () => {
   );
 }, 60_000);
 
-afterEach(async () => {
-  await Promise.allSettled(writers.map((writer) => writer.stop()));
-  await Promise.allSettled(ledgers.map((ledger) => ledger.close()));
-  await Promise.all([address.close(), link.close(), fixture.remove(), standby.stop(), primary.stop()]);
-}, 60_000);
-
 /** Opens a replica that finds the database at a port of loopback. */
-async function openStores(name: string, port: number, timeoutMs = 500): Promise<ServiceStores> {
-  const stores = await fixture.openStores({
-    clock,
-    random: seededRandom(name),
-    timeoutMs,
-    target: { ...fixture.target, port },
-  });
-  ledgers.push(stores.ledger);
-  return stores;
+function openStores(name: string, port: number, timeoutMs = 500): Promise<ServiceStores> {
+  return fixture.openStores({ clock, random: seededRandom(name), timeoutMs, target: { ...fixture.target, port } });
 }
 const openReplica = async (...place: Parameters<typeof openStores>) => (await openStores(...place)).ledger;
 
@@ -71,7 +57,7 @@ async function startFourWriters(): Promise<void> {
   for (const name of ["first", "second", "third", "fourth"]) {
     const ledger = await openReplica(name, address.port);
     const makeRecord = recordMaker(clock, seededRandom(`records of ${name}`));
-    writers.push(startWriter({ name, ledger, tenants, makeRecord }));
+    writers.push(await forTest(startWriter({ name, ledger, tenants, makeRecord })));
   }
 }
 
@@ -110,12 +96,8 @@ async function stopWriters(): Promise<readonly Appended[]> {
 /** On the server that the address leads to. */
 async function expectNothingLost(acknowledged: readonly Appended[]): Promise<void> {
   const target = { ...fixture.target, port: address.port };
-  const archive = await openPostgresArchive({ target, anchorPath: undefined });
-  try {
-    await expectOneHistory(archive, acknowledged, fixture.verifier);
-  } finally {
-    await archive.close();
-  }
+  await using archive = await openPostgresArchive({ target, anchorPath: undefined });
+  await expectOneHistory(archive, acknowledged, fixture.verifier);
 }
 
 async function settled(work: Promise<unknown>): Promise<PromiseSettledResult<unknown> | undefined> {

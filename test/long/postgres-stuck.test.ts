@@ -1,6 +1,6 @@
 /** A tenant whose store operations fail is felt by that tenant alone, for as long as the time limit and no longer. */
-import { Client } from "pg";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Client } from "pg";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { storeReadiness } from "../../src/app/stores.ts";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
 import { systemTimers } from "../../src/base/timers.ts";
@@ -10,6 +10,7 @@ import { runChecks } from "../../src/ops/readiness.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { recordKit, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { startTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
@@ -27,8 +28,7 @@ let stores: ServiceStores;
 let holder: Client;
 let lines: { readonly stuck?: string }[];
 
-const server = await sharedPostgres();
-afterAll(() => server.stop());
+const server = await forFile(sharedPostgres());
 beforeEach(async () => {
   fixture = await postgresFixture(server);
   lines = [];
@@ -36,15 +36,7 @@ beforeEach(async () => {
   stores = await fixture.openStores({ clock, random, timeoutMs, poolSize, logger });
   for (const tenantId of [...stuck, well]) await append(tenantId);
   // A session that holds these rows and goes away, or a node that answers no more.
-  holder = new Client({ connectionString: fixture.url });
-  await holder.connect();
-  await holder.query("BEGIN");
-  await holder.query("SELECT FROM log_heads WHERE tenant_id LIKE 'stuck-%' FOR UPDATE");
-});
-afterEach(async () => {
-  await holder.end();
-  await stores.ledger.close();
-  await fixture.remove();
+  holder = await fixture.holdHeads("stuck-%");
 });
 
 const append = (tenantId: typeof well) => stores.ledger.append(makeRecord(tenantId));
@@ -88,7 +80,7 @@ describe.each(["one server", "a cluster"])("twice as many stuck tenants as conne
   let recordId: RecordId;
 
   beforeEach(async () => {
-    proxy = await startTcpProxy(server.port);
+    proxy = await forTest(startTcpProxy(server.port));
     ({ recordId } = await append(well));
     log = logNameOf((await append(well)).log);
     if (kind === "a cluster") await pretendCluster();
@@ -97,11 +89,7 @@ describe.each(["one server", "a cluster"])("twice as many stuck tenants as conne
     const target = { ...fixture.target, port: proxy.port };
     stores = await fixture.openStores({ clock, random: seededRandom("proxied"), target, timeoutMs, poolSize, logger });
   });
-  afterEach(async () => {
-    proxy.letGo();
-    await stores.ledger.close();
-    await proxy.close();
-  });
+  afterEach(() => proxy.letGo());
 
   type Work = (tenantId: TenantId) => Promise<unknown>;
   const appends: Work = (tenantId) => append(tenantId);
@@ -205,14 +193,12 @@ describe("one time limit covers", () => {
     };
   };
   beforeEach(async () => {
-    proxy = await startTcpProxy(server.port);
+    proxy = await forTest(startTcpProxy(server.port));
     log = logNameOf((await append(well)).log);
   });
-  afterEach(async () => {
+  afterEach(() => {
     proxy.delayMs = 0;
     proxy.letGo();
-    await slow.ledger.close();
-    await proxy.close();
   });
 
   test.each([20, 2])("a connect, one of %i connections, and every statement", async (size) => {

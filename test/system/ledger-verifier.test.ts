@@ -2,8 +2,9 @@
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Receipt } from "../../src/ledger/ports/ledger.ts";
+import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { recordKit, tenant } from "../contract/ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
 import { folderForFile } from "../harness/folder.ts";
@@ -23,8 +24,9 @@ const receipts: Receipt[] = [];
 beforeAll(async () => {
   verifier = join(directory, "verifier");
   await run("go", ["build", "-o", verifier, "."], new URL("go-verifier", import.meta.url).pathname);
-  fixture = sqliteFixture();
-  const ledger = await fixture.open({ clock, random });
+  fixture = sqliteFixture(directory);
+  const originPrefix = "ledger.example/logs";
+  const { ledger } = await openSqliteStores({ ...fixture.store, originPrefix, clock, random });
   for (let count = 0; count < records; count += 100) {
     const batch = Array.from({ length: Math.min(100, records - count) }, () => ledger.append(makeRecord(alice)));
     receipts.push(...(await Promise.all(batch)).map(({ receipt }) => receipt));
@@ -33,7 +35,6 @@ beforeAll(async () => {
   await cli("ledger", "export", "--tenant", "alice", "--out", exported());
   vkey = readFileSync(join(exported(), "vkey"), "utf8").trim();
 }, 120_000);
-afterAll(() => fixture.remove());
 afterEach(() => {
   vi.unstubAllEnvs();
 });

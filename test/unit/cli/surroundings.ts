@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, expect, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import type { RecordId } from "../../../src/base/ids.ts";
 import { contentAddress } from "../../../src/base/text-forms.ts";
@@ -31,8 +31,19 @@ export function eachWithStore(): void {
 }
 
 function enter(): void {
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  stubSettings({});
   directory = mkdtempSync(join(tmpdir(), "cli-"));
+}
+
+/** Leaves these settings in the environment, and no others, until the test that runs has ended. */
+export function settingsForTest(settings: Readonly<Record<string, string>>): void {
+  onTestFinished(() => void vi.unstubAllEnvs());
+  stubSettings(settings);
+}
+
+function stubSettings(settings: Readonly<Record<string, string>>): void {
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  for (const [name, value] of Object.entries(settings)) vi.stubEnv(name, value);
 }
 
 /** For tests that share a directory. */

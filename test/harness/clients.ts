@@ -2,12 +2,7 @@
 import { create, fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
 import { ConnectError, type Transport } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
-import {
-  createConnectTransport,
-  createGrpcTransport,
-  createGrpcWebTransport,
-  Http2SessionManager,
-} from "@connectrpc/connect-node";
+import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import { Client, credentials, type ServiceError as GrpcJsError, Metadata } from "@grpc/grpc-js";
 import { refusalOf, type WireRefusal } from "./grpc.ts";
 import { restAnswerOf, restTextOf, type WireMethod } from "./methods.ts";
@@ -16,25 +11,29 @@ export type Outcome =
   // biome-ignore lint/suspicious/noExplicitAny: tests read members of eight shapes, and fail where they are not there.
   { readonly answer: any } | { readonly refusal: WireRefusal };
 
+/** The answer of a call that went well. */
+// biome-ignore lint/suspicious/noExplicitAny: tests read members of eight shapes, and fail where they are not there.
+export function answerOf(outcome: Outcome): any {
+  if ("answer" in outcome) return outcome.answer;
+  throw new Error(`refused: ${JSON.stringify(outcome.refusal)}`);
+}
+
 export interface WireClient {
   readonly name: string;
   call(method: WireMethod, request: Message, headers: Readonly<Record<string, string>>): Promise<Outcome>;
-  close(): void;
 }
 
-/** A client for every protocol, and an independent one for gRPC. */
+/** A client for every protocol, and an independent one for gRPC. Their connections end when the service stops. */
 export function wireClients(url: string): readonly WireClient[] {
-  const sessions = new Http2SessionManager(url);
   return [
     restClient(url),
     connectClient("Connect JSON", createConnectTransport({ baseUrl: url, httpVersion: "1.1" })),
     connectClient(
       "Connect binary",
-      createConnectTransport({ baseUrl: url, httpVersion: "2", useBinaryFormat: true, sessionManager: sessions }),
-      sessions,
+      createConnectTransport({ baseUrl: url, httpVersion: "2", useBinaryFormat: true }),
     ),
     connectClient("gRPC-Web", createGrpcWebTransport({ baseUrl: url, httpVersion: "1.1" })),
-    grpcClient(url),
+    connectClient("gRPC", createGrpcTransport({ baseUrl: url })),
     grpcJsClient(url),
   ];
 }
@@ -64,16 +63,10 @@ function restClient(url: string): WireClient {
         },
       };
     },
-    close() {},
   };
 }
 
-function grpcClient(url: string): WireClient {
-  const sessions = new Http2SessionManager(url);
-  return connectClient("gRPC", createGrpcTransport({ baseUrl: url, sessionManager: sessions }), sessions);
-}
-
-function connectClient(name: string, transport: Transport, sessions?: Http2SessionManager): WireClient {
+function connectClient(name: string, transport: Transport): WireClient {
   return {
     name,
     async call(method, request, headers) {
@@ -84,7 +77,6 @@ function connectClient(name: string, transport: Transport, sessions?: Http2Sessi
         return { refusal: refusalOf(ConnectError.from(error)) };
       }
     },
-    close: () => sessions?.abort(),
   };
 }
 
@@ -111,7 +103,6 @@ function grpcJsClient(url: string): WireClient {
             ),
         );
       }),
-    close: () => client.close(),
   };
 }
 

@@ -5,7 +5,7 @@ interface Started {
   stop(): unknown;
 }
 
-/** Stops it after the last test of the file. To be called while the file loads. */
+/** Stops it after the last test of the file, or of the `describe` that calls it. To be called while the file loads. */
 export async function forFile<T extends Started>(starting: T | Promise<T>): Promise<T> {
   const started = await starting;
   afterAll(async () => void (await started.stop()));

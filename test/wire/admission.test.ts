@@ -18,7 +18,7 @@ import { bareServer } from "../harness/bare-server.ts";
 import { wireClients } from "../harness/clients.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
 const limits = {
@@ -135,7 +135,6 @@ test("a tenant over its share is refused on every protocol with a retry time, an
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
     expect(begun).toBe(limits.maxAtOnce);
   });
-  for (const client of clients) client.close();
 });
 
 test("when memory is short, calls are refused instead of queued, and health is still answered", async () => {
@@ -158,7 +157,6 @@ test("when memory is short, calls are refused instead of queued, and health is s
   isShort = true;
   expect((await get(fast.restPath, "cool")).status).toBe(200);
   isShort = false;
-  await h2Close(session);
 });
 
 test("callers who disconnect while queued free their place", async () => {

@@ -2,10 +2,10 @@
  * Attacks on who is calling, over REST and gRPC. Tokens that are bad in themselves are in `unit/auth/token.test.ts`, identity
  * headers in `identity-headers.test.ts`, proofs in `dpop.test.ts`, certificates in `system/`.
  */
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { reasonOnBoth } from "../harness/both-wires.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
-import { h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Connect } from "../harness/h2.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { forFile } from "../harness/lifetimes.ts";
@@ -18,7 +18,6 @@ const forger = newTestKey("ES256", "key-1");
 const lure = await forFile(startStaticIssuer([forger.publicJwk]));
 const gateway = await gatewayForFile({ env: { SVC_OIDC_ISSUER: issuer.url } });
 const session = await h2Connect(gateway.url);
-afterAll(() => h2Close(session));
 
 describe("a forged token", () => {
   const forged = (header: Members, claims: Members = {}) =>

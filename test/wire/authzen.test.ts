@@ -361,7 +361,6 @@ test.each(authzenMethods.map((method) => [method.restPath, method] as const))(
       expect((await call(await gateway.token(ordinary))).refusal, client.name).toMatchObject({
         reason: "missing_scope",
       });
-      client.close();
     }
   },
 );

@@ -3,10 +3,10 @@ import { brotliCompressSync, gzipSync } from "node:zlib";
 import { toBinary, toJson } from "@bufbuild/protobuf";
 import { afterEach, describe, expect, test } from "vitest";
 import type { IssuerClient } from "../../dev/issuer.ts";
-import { gatewayForFile, rest } from "../harness/gateway.ts";
+import { gatewayForFile, metricSum, rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
 const register = methodOn("/v1/sdk/artifact-register");
@@ -44,10 +44,7 @@ const gateway = await gatewayForFile({
 const token = await gateway.token({ clientId: "client-of-tenant-a" });
 
 /** Bytes of the budget that are taken, as the operator sees it. */
-async function inFlight(): Promise<number> {
-  const text = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
-  return Number(/^svc_body_bytes_in_flight (\d+)$/m.exec(text)?.[1]);
-}
+const inFlight = () => metricSum(gateway, /^svc_body_bytes_in_flight /);
 
 // However the calls of a test ended, nothing of theirs is left.
 afterEach(async () => {
@@ -181,6 +178,5 @@ describe("on every protocol", () => {
     const refused = await call();
     expect(refusalInTrailers(refused.trailers)).toMatchObject({ reason: "overloaded", retryAfterSeconds: 1 });
     letGo();
-    await h2Close(session);
   });
 });

@@ -7,14 +7,13 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { bulkRoutes } from "../../src/domain/routes.ts";
-import { gatewayForFile, rest } from "../harness/gateway.ts";
+import { gatewayForFile, type RestAnswer, rest } from "../harness/gateway.ts";
 import { requestOf } from "../harness/generate.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest, restTextOf } from "../harness/methods.ts";
 
-// biome-ignore lint/suspicious/noExplicitAny: members of several shapes, whose absence fails the test.
-type Any = any;
+type Any = RestAnswer["body"];
 
 const gateway = await gatewayForFile({ env: { SVC_BULK: "on", SVC_MAX_BULK_BODY_BYTES: String(8 * 1024 * 1024) } });
 const token = await gateway.token();
@@ -133,6 +132,5 @@ describe.each(bulkRoutes)("$path", ({ path, single }) => {
     expect(await next()).toBe(before + 1);
     const { trailers } = await h2Call(session, { path: method.rpcPath, headers, body: whole });
     expect(refusalInTrailers(trailers)).toBeUndefined();
-    await h2Close(session);
   });
 });

@@ -4,19 +4,19 @@ import { once } from "node:events";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import {
   BulkStreamService,
   type StreamEventsRequest,
   StreamEventsRequestSchema,
 } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
-import { forTest } from "../harness/lifetimes.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { testStores } from "../harness/stores.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
@@ -54,33 +54,20 @@ function source<T>() {
   };
 }
 
-const sessions: Http2SessionManager[] = [];
-afterEach(() => {
-  for (const session of sessions.splice(0)) session.abort();
-});
-
 const connectOverHttp2: typeof createGrpcTransport = (options) =>
   createConnectTransport({ ...options, httpVersion: "2" });
 
 function clientOf(url: string, make = createGrpcTransport) {
   const sessionManager = new Http2SessionManager(url);
-  sessions.push(sessionManager);
+  onTestFinished(() => sessionManager.abort());
   return createClient(BulkStreamService, make({ baseUrl: url, sessionManager }));
 }
 
-describe.each(testStores)("%s", (_name, startStore) => {
-  let store: Awaited<ReturnType<typeof startStore>>;
-  let gateway: Gateway;
-  let headers: Record<string, string>;
-  beforeAll(async () => {
-    store = await startStore();
-    gateway = await startGateway({ dataDir: store.folder, env: { ...store.settings, SVC_BULK: "on" } });
-    headers = { authorization: `Bearer ${await gateway.token()}` };
-  }, 60_000);
-  afterAll(async () => {
-    await gateway.stop();
-    await store.stop();
-  });
+describe.each(testStores)("%s", async (_name, startStore) => {
+  const store = await forFile(startStore());
+  const gateway = await gatewayForFile({ dataDir: store.folder, env: { ...store.settings, SVC_BULK: "on" } });
+  const token = await gateway.token();
+  const headers = { authorization: `Bearer ${token}` };
 
   test.each([
     ["gRPC", createGrpcTransport],
@@ -154,7 +141,6 @@ describe.each(testStores)("%s", (_name, startStore) => {
     expect(await send(Buffer.from(bytes))).toContain('"error":{"code":"invalid_argument"');
     // The key is free.
     expect(await send(Buffer.from("payroll"))).toContain("ITEM_OUTCOME_ANSWERED");
-    await h2Close(session);
   });
 
   test("a caller that does not read receives no more than its window, and other callers go on", async () => {
@@ -181,8 +167,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     };
     await expect.poll(isStanding, { interval: 500, timeout: 20_000 }).toBe(true);
     expect(asked).toBeLessThan(20_000);
-    const { status } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: headers.authorization?.slice(7) as string });
-    expect(status).toBe(200);
+    expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status).toBe(200);
     stop.abort();
     await iterator.next().catch(() => {});
   });

@@ -5,26 +5,20 @@ import { fromBinary, fromJson, type JsonValue, toBinary } from "@bufbuild/protob
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Code, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { verifyRange } from "../../clients/typescript/src/receipts.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ItemOutcome, RangeLeafSchema, RangeReceiptSchema } from "../../gen/platform/bulk/v1/common_pb.ts";
 import { PlanProtectionsResponseSchema } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { PlanProtectionRequestSchema } from "../../gen/platform/sdk/v1/protection_pb.ts";
-import { type WireClient, wireClients } from "../harness/clients.ts";
+import { answerOf, wireClients } from "../harness/clients.ts";
 import { folderForFile, replaceFile } from "../harness/folder.ts";
-import {
-  type Gateway,
-  gatewayForFile,
-  type RestAnswer,
-  rest,
-  restUntilServed,
-  startGateway,
-} from "../harness/gateway.ts";
+import { gatewayForFile, type RestAnswer, rest, restUntilServed } from "../harness/gateway.ts";
 import { logKeyOf } from "../harness/ledger.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
-import { type TestStore, testStores } from "../harness/stores.ts";
+import { testStores } from "../harness/stores.ts";
 
 const decisionKinds = [
   ["/v1/bulk/protection-plans", "/v1/sdk/protection-plan"],
@@ -42,8 +36,7 @@ const allKinds = [
   ...recordKinds.map(([bulk, single, , holder]) => [bulk, single, holder] as const),
 ];
 
-// biome-ignore lint/suspicious/noExplicitAny: members of several shapes, whose absence fails the test.
-type Any = any;
+type Any = RestAnswer["body"];
 
 const planMethod = methodOn("/v1/sdk/protection-plan");
 const sampleOf = (route: string): Any => structuredClone(sampleCalls().find((call) => call.route === route)?.body);
@@ -57,22 +50,11 @@ function withoutIds(item: Any): Any {
   return { ...answer, decision };
 }
 
-describe.each(testStores)("%s", (_name, startStore) => {
-  let store: TestStore;
-  let gateway: Gateway;
-  let clients: readonly WireClient[];
-  let token: string;
-  beforeAll(async () => {
-    store = await startStore();
-    gateway = await startGateway({ dataDir: store.folder, env: { ...store.settings, SVC_BULK: "on" } });
-    clients = wireClients(gateway.url);
-    token = await gateway.token();
-  }, 60_000);
-  afterAll(async () => {
-    for (const client of clients) client.close();
-    await gateway.stop();
-    await store.stop();
-  });
+describe.each(testStores)("%s", async (_name, startStore) => {
+  const store = await forFile(startStore());
+  const gateway = await gatewayForFile({ dataDir: store.folder, env: { ...store.settings, SVC_BULK: "on" } });
+  const clients = wireClients(gateway.url);
+  const token = await gateway.token();
 
   describe("decisions", () => {
     test.each(decisionKinds)("%s answers as %s, in order, on every protocol", async (bulkRoute, route) => {
@@ -84,10 +66,8 @@ describe.each(testStores)("%s", (_name, startStore) => {
       }));
       const method = methodOn(bulkRoute);
       for (const client of clients) {
-        const outcome = await client.call(method, requestFromRest(method, { items }), {
-          authorization: `Bearer ${token}`,
-        });
-        const { answer } = outcome as { answer: Any };
+        const request = requestFromRest(method, { items });
+        const answer = answerOf(await client.call(method, request, { authorization: `Bearer ${token}` }));
         expect(answer, client.name).toMatchObject({ service: "svc-platform-api", status: "ready" });
         expect(answer.caller).toEqual(single.body.caller);
         expect(answer.platform_domains).toEqual(single.body.platform_domains);
@@ -286,8 +266,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
             items: [item(), item(), { ...item(), ...(holder !== "decision" && { idempotency_key: "" }) }, item()],
           };
           const ask = async (more: object) =>
-            ((await client.call(method, requestFromRest(method, sent), { ...headers, ...more })) as { answer: Any })
-              .answer;
+            answerOf(await client.call(method, requestFromRest(method, sent), { ...headers, ...more }));
           const answer = await ask(range);
           for (const each of answer.items) expect(each[holder] ?? {}).not.toHaveProperty("receipt");
           const { places } = await verify(answer);

@@ -1,10 +1,10 @@
 /** Attributes of callers that the policy manifest declares: from credentials to decision, record and replay. */
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { reasonOnBoth } from "../harness/both-wires.ts";
 import { folderForFile, writeFiles } from "../harness/folder.ts";
 import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
-import { h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Connect } from "../harness/h2.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { forTest } from "../harness/lifetimes.ts";
@@ -27,11 +27,7 @@ const policies = folderForFile("caller-attributes");
 let gateway: Gateway;
 
 const issuer = await issuerForFile();
-beforeEach(() => {
-  writeFiles(policies, files);
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-});
-afterEach(() => void vi.unstubAllEnvs());
+beforeEach(() => writeFiles(policies, files));
 
 /** Settings under which the directory is looked at when a test says so. */
 const settings = () => ({ SVC_POLICY_DIR: policies, SVC_OIDC_ISSUER: issuer.url });
@@ -79,7 +75,6 @@ test("required attributes that are missing, or of another type, refuse every cal
     expect(headers.get("www-authenticate")).toContain('error="invalid_token"');
     expect(await reasonOnBoth(gateway.url, session, [["authorization", `Bearer ${token}`]])).toBe("invalid_token");
   }
-  await h2Close(session);
   expect(gateway.logged.join("\n")).not.toContain("secret-value");
   expect((await ask(issuer.token({ ...doctor, realm_access: { roles: "doctor" } }))).body.decision.allow).toBe(false);
 });

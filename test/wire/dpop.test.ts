@@ -3,12 +3,12 @@ import { writeFile } from "node:fs/promises";
 import type { ClientHttp2Session } from "node:http2";
 import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type WhoAmIResponse, WhoAmIResponseSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { forTest } from "../harness/lifetimes.ts";
 import { mintProof, type ProofTarget } from "../harness/proofs.ts";
 import { newTestKey } from "../harness/tokens.ts";
@@ -32,9 +32,6 @@ const first = await gatewayForFile({ issuer: { clients: [client] }, env });
 const second = await gatewayForFile({ dataDir: first.dataDir, env: { ...env, SVC_OIDC_ISSUER: first.issuer.url } });
 for (const gateway of [first, second]) sessions.set(gateway, await h2Connect(gateway.url));
 const token = await boundToken(first);
-afterAll(async () => {
-  for (const session of sessions.values()) await h2Close(session);
-});
 
 /** A token of the issuer, bound to the key by the proof of the token request. */
 async function boundToken({ issuer }: Gateway): Promise<string> {

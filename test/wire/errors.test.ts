@@ -1,11 +1,11 @@
 /** Every refusal of the contract's error table that a caller can bring about, on the JSON routes and over gRPC. */
 import { toBinary } from "@bufbuild/protobuf";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { gatewayForFile, lockStore, rest } from "../harness/gateway.ts";
 import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H1Answer, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
-import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { type H2Answer, type H2Call, h2Call, h2Connect } from "../harness/h2.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
 import type { Members } from "../harness/tokens.ts";
@@ -19,7 +19,6 @@ const gateway = await gatewayForFile({
 });
 const session = await h2Connect(gateway.url);
 const token = mint();
-afterAll(() => h2Close(session));
 
 function mint(claims: Members = {}): string {
   return issuer.token({ scope: allScopes, ...claims });

@@ -1,10 +1,10 @@
 /** Callers whom a trusted ingress names in headers: what counts, on the JSON routes and over gRPC. */
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type Lines, reasonOnBoth } from "../harness/both-wires.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 
 const good: Lines = [
   ["x-svc-tenant-id", "tenant-a"],
@@ -20,9 +20,7 @@ const replaced = (name: string, ...values: string[]): Lines => [
 /** A gateway for all tests of the file, and a session of its own for HTTP/2. */
 async function edgeForFile(env: Record<string, string>) {
   const gateway = await gatewayForFile({ env });
-  const session = await h2Connect(gateway.url);
-  afterAll(() => h2Close(session));
-  return { gateway, session };
+  return { gateway, session: await h2Connect(gateway.url) };
 }
 type Edge = Awaited<ReturnType<typeof edgeForFile>>;
 

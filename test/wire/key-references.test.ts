@@ -1,5 +1,5 @@
 /** A reference that is restricted to one tenant is given to no other, under whatever spelling and on whatever protocol. */
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
@@ -21,9 +21,6 @@ const aliases = ["kms://x/../tenant-b/k", "KMS://tenant-b/k"];
 const gateway = await gatewayForFile({ env: { SVC_KEY_REFERENCES: JSON.stringify(patterns) } });
 const clients = wireClients(gateway.url);
 const authorization = `Bearer ${await gateway.token()}`;
-afterAll(() => {
-  for (const client of clients) client.close();
-});
 
 describe.each(["/v1/sdk/key-access-plan", "/v1/sdk/artifact-register"])("%s", (route) => {
   const ask = (client: WireClient, reference: string) => {

@@ -1,13 +1,13 @@
 /** Obligations and alerts of policies: from the request to the answer, the record, replay, search, log and metrics. */
 import { join } from "node:path";
-import { afterAll, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
-import { type WireClient, wireClients } from "../harness/clients.ts";
+import { answerOf, type WireClient, wireClients } from "../harness/clients.ts";
 import { folderForFile, writeFiles } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { run } from "../unit/cli/surroundings.ts";
+import { run, settingsForTest } from "../unit/cli/surroundings.ts";
 
 const files = {
   "manifest.yaml": 'platform: platform\ntenants: { "*": default }\ndisclosable: [attributes.owner]\n',
@@ -33,26 +33,18 @@ writeFiles(policies, files);
 const gateway = await gatewayForFile({ env: { SVC_POLICY_DIR: policies } });
 const clients = wireClients(gateway.url);
 const token = await gateway.token();
-afterAll(async () => {
-  for (const client of clients ?? []) client.close();
-});
 
 async function call(client: WireClient, route: string, body: object) {
   const method = methodOn(route);
-  const outcome = await client.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` });
-  if ("refusal" in outcome) throw new Error(JSON.stringify(outcome.refusal));
-  return outcome.answer;
+  return answerOf(await client.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` }));
 }
 
 const rest = () => clients.find(({ name }) => name === "REST") as WireClient;
 const noted = { labels: ["noted"], purpose: "secret purpose" };
 
 async function command(...words: string[]) {
-  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
-  vi.stubEnv("SVC_POLICY_DIR", policies);
-  const written = await run(...words, "--json");
-  vi.unstubAllEnvs();
-  return JSON.parse(written.out);
+  settingsForTest({ SVC_STORE: `sqlite:${join(gateway.dataDir, "platform.db")}`, SVC_POLICY_DIR: policies });
+  return JSON.parse((await run(...words, "--json")).out);
 }
 
 test.each(Object.entries(routes))(

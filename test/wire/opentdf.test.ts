@@ -8,14 +8,14 @@ import { createFileRegistry, type DescMethod, type DescService, fromBinary, toBi
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { folderForFile, writeFiles } from "../harness/folder.ts";
 import { gatewayForFile, lockStore, rest } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { boundTo } from "../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
-import { run } from "../unit/cli/surroundings.ts";
+import { run, settingsForTest } from "../unit/cli/surroundings.ts";
 
 const upstream = createFileRegistry(
   fromBinary(FileDescriptorSetSchema, readFileSync(join(import.meta.dirname, "../fixtures/opentdf/upstream.binpb"))),
@@ -122,10 +122,9 @@ async function refusalOf(asked: Promise<unknown>): Promise<{ code: Code; reason:
 
 /** The recorded questions about a user. */
 async function recordsAbout(principal: string): Promise<Any[]> {
-  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
+  settingsForTest({ SVC_STORE: `sqlite:${join(gateway.dataDir, "platform.db")}` });
   const about = ["--tenant", "tenant-a", "--on-behalf-of", `principal/${principal}`];
   const written = await run("ledger", "search", ...about, "--records", "--json");
-  vi.unstubAllEnvs();
   return JSON.parse(written.out).found.map(({ record }: Any) => record);
 }
 

@@ -1,6 +1,6 @@
 import { create, type Message } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { type Outcome, wireClients } from "../harness/clients.ts";
 import { draws } from "../harness/draws.ts";
@@ -18,9 +18,6 @@ import {
 const gateway = await gatewayForFile({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } });
 const token = await gateway.token();
 const clients = wireClients(gateway.url);
-afterAll(() => {
-  for (const client of clients) client.close();
-});
 
 async function askAll(method: WireMethod, request: Message, headers: Record<string, string> = {}) {
   const all = { authorization: `Bearer ${token}`, "x-request-id": "same-for-all", ...headers };

@@ -8,7 +8,7 @@ import { wireClients } from "../harness/clients.ts";
 import { folderForFile, replaceFile } from "../harness/folder.ts";
 import { gatewayForFile, metricSum, type RestAnswer, rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
 const hour = 3_600;
@@ -76,7 +76,6 @@ test("refuses on every protocol, without a record", async () => {
     expect(outcome, client.name).toMatchObject({
       refusal: { code: "resource_exhausted", reason: "rate_limited", retryAfterSeconds: expect.any(Number) },
     });
-    client.close();
   }
   expect(await leaves()).toBe(before);
   // What leaves no record is not refused for want of records.
@@ -106,7 +105,6 @@ test("states the quota in headers on Connect, and in metadata on gRPC", async ()
   const refused = await h2Call(session, { path: method.rpcPath, headers: used, body: frame(new Uint8Array()) });
   expect(refused.headers.ratelimit).toMatch(/^"requests";r=\d+;t=\d+$/);
   expect(refusalInTrailers(refused.trailers)?.reason).toBe("rate_limited");
-  await h2Close(session);
 });
 
 test("checks credentials, tenant and scopes before the quota, and the body after it", async () => {
@@ -152,7 +150,6 @@ test("counts the bytes of artifacts, announced or not", async () => {
   const call = () => h2Call(session, { path: method.rpcPath, headers: grpc, body: frame(message) });
   expect((await call()).trailers["grpc-status"]).toBe("0");
   await expect.poll(async () => (await call()).trailers["grpc-status"] ?? "8").toBe("8");
-  await h2Close(session);
   expect((await rest(url, { token, body: bodyOf(registerRoute) })).status).toBe(429);
   // Other routes do not use any.
   expect((await rest(gateway.url + planRoute, { token, body: bodyOf(planRoute) })).status).toBe(200);

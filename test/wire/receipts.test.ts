@@ -1,12 +1,12 @@
 /** Receipts as callers get them: they verify with the trusted key alone, on every protocol, and retries repeat them. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { type WireClient, wireClients } from "../harness/clients.ts";
+import { answerOf, type WireClient, wireClients } from "../harness/clients.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { logKeyOf } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
@@ -142,14 +142,12 @@ test("attributes keep their names, including those that V8 would misread", async
 
 test("one key on six clients of four protocols is one record, with one receipt that verifies", async () => {
   const clients = wireClients(gateway.url);
-  onTestFinished(() => clients.forEach((client) => void client.close()));
   const method = methodOn("/v1/sdk/evidence");
   const request = requestFromRest(method, sample("evidence"));
   const headers = { authorization: `Bearer ${token}`, "idempotency-key": "every-protocol" };
   const call = async (client: WireClient, detail: string) => {
-    const outcome = await client.call(method, request, { ...headers, "x-svc-receipt": detail });
-    if ("refusal" in outcome) throw new Error(`${client.name}: ${JSON.stringify(outcome.refusal)}`);
-    return outcome.answer.ingestion.receipt;
+    const answer = answerOf(await client.call(method, request, { ...headers, "x-svc-receipt": detail }));
+    return answer.ingestion.receipt;
   };
   const full = await Promise.all(clients.map((client) => call(client, "full")));
   for (const receipt of full) expect(receipt).toEqual(full[0]);

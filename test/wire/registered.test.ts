@@ -6,7 +6,7 @@
 import { createHash, randomFillSync } from "node:crypto";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { parseTenantId, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import { rawCid } from "../../src/ledger/artifacts/cid.ts";
@@ -14,13 +14,14 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
 import { administer } from "../../src/stores/sql/records-administration.ts";
-import { type WireClient, wireClients } from "../harness/clients.ts";
+import { answerOf, type WireClient, wireClients } from "../harness/clients.ts";
 import { writeFiles } from "../harness/folder.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { backendOf, recordIn } from "../harness/ledger.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { type TestStore, testStores } from "../harness/stores.ts";
+import { testStores } from "../harness/stores.ts";
 import type { Members } from "../harness/tokens.ts";
 import { filesOf, readCookbook } from "../unit/policy/document.ts";
 import type { Files } from "../unit/policy/harness.ts";
@@ -52,27 +53,15 @@ interface Asked {
 
 const issuer = await issuerForFile();
 
-describe.each(testStores)("%s", (storeName, startStore) => {
-  let store: TestStore;
-  let policies: string;
-  let replicas: readonly Gateway[];
-  let clients: readonly (readonly WireClient[])[];
+describe.each(testStores)("%s", async (storeName, startStore) => {
+  const store = await forFile(startStore());
+  const policies = join(store.folder, "policies");
+  writeFiles(policies, directoryFiles());
+  const env = { ...store.settings, SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: policies };
+  const first = await gatewayForFile({ dataDir: store.folder, env });
+  const replicas = [first, await gatewayForFile({ dataDir: store.folder, env })];
+  const clients = replicas.map(({ url }) => wireClients(url));
   let made = 0;
-
-  beforeAll(async () => {
-    store = await startStore();
-    policies = join(store.folder, "policies");
-    writeFiles(policies, directoryFiles());
-    const env = { ...store.settings, SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: policies };
-    const first = await startGateway({ dataDir: store.folder, env });
-    replicas = [first, await startGateway({ dataDir: store.folder, env })];
-    clients = replicas.map(({ url }) => wireClients(url));
-  }, 60_000);
-  afterAll(async () => {
-    for (const each of (clients ?? []).flat()) each.close();
-    for (const each of replicas ?? []) await each.stop();
-    await store?.stop();
-  });
 
   const tenantOf = (text: string) => parseTenantId(text) as TenantId;
   const tokenOf = (claims: Members) => issuer.token({ scope, ...claims });
@@ -100,9 +89,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
       const claims = { tenant_id: tenant, principal_id: principal, scope: `${scope} ${scopes}`.trim() };
       const token = tokenOf(claims);
       const method = methodOn(`/v1/sdk/${route}`);
-      const outcome = await own.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` });
-      if ("refusal" in outcome) throw new Error(JSON.stringify(outcome.refusal));
-      return outcome.answer;
+      return answerOf(await own.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` }));
     };
     const bodyOf = (id: string, more: object = {}) => ({
       workload: { application: "payroll" },
@@ -233,8 +220,7 @@ describe.each(testStores)("%s", (storeName, startStore) => {
   });
 
   test("the store is sound, with its index of registrations", async () => {
-    const opened = await (await backendOf(store)).openArchive();
-    onTestFinished(() => opened.close());
+    await using opened = await (await backendOf(store)).openArchive();
     for (const head of await opened.logs()) {
       const checks = companionChecks(await opened.companions(head), head, Date.now());
       expect(await auditLog(opened, head, { checks })).not.toHaveProperty("problem");

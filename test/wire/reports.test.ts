@@ -7,7 +7,7 @@ import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/healt
 import { gatewayForFile, lockStore } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
 const gateway = await gatewayForFile();
@@ -53,7 +53,6 @@ test("a call that its caller cancelled is logged as canceled, on every kind of c
   h1.destroy();
   for (const id of ["gone-h1", "gone-rest", "gone-grpc", "gone-connect"])
     expect([id, await lineOf(id)]).toMatchObject([id, { status: 499, code: "canceled", reason: "canceled" }]);
-  await h2Close(h2);
 });
 
 test("a health probe is logged at debug, other calls at info", async () => {
@@ -69,7 +68,6 @@ test("a health probe is logged at debug, other calls at info", async () => {
   await h2Call(session, { path: plan.rpcPath, headers: { ...headers, "x-request-id": "call" } });
   expect(await lineOf("probe")).toMatchObject({ level: "debug", rpc: "Health/Check", code: "ok" });
   expect(await lineOf("call")).toMatchObject({ level: "info", code: "unauthenticated" });
-  await h2Close(session);
 });
 
 interface Decision {

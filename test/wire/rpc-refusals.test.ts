@@ -3,16 +3,15 @@
  * is not there, with the reason in the details.
  */
 import { endStreamFromJson } from "@connectrpc/connect/protocol-connect";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { refusalInConnect, refusalInTrailers, refusalInWeb, refusalOf, type WireRefusal } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { type H2Answer, h2Call, h2Connect } from "../harness/h2.ts";
 
 const gateway = await gatewayForFile();
 const session = await h2Connect(gateway.url);
 const token = await gateway.token();
-afterAll(() => h2Close(session));
 
 const whoAmI = "/platform.sdk.v1.DiscoveryService/WhoAmI";
 const check = "/grpc.health.v1.Health/Check";

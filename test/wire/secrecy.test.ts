@@ -5,7 +5,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { rest, startGateway } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
 const object = Buffer.from("the artifact's own bytes, which no other party may see");
@@ -97,7 +97,6 @@ test("nothing that callers send is in the log, whatever the outcome of the call"
     await get("GET /v1/sdk/whoami", [`Bad Header${secrets.header}: x`]),
   ])
     answers.push(JSON.stringify([answer?.text, ...(answer?.headers ?? [])]));
-  await h2Close(session);
   await gateway.stop();
 
   // The run was not for nothing: calls of every kind were logged, at the most talkative level.

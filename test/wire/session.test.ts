@@ -4,7 +4,7 @@ import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import { describe, expect, test } from "vitest";
 import { reasonOnBoth } from "../harness/both-wires.ts";
 import { rest } from "../harness/gateway.ts";
-import { h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Connect } from "../harness/h2.ts";
 import { forFile, forTest } from "../harness/lifetimes.ts";
 import {
   newSessionKey,
@@ -190,7 +190,6 @@ test("rotated keys are both accepted while both are configured; a token of a wit
     .toBe("EdDSA");
   expect(await reasonFor(after)).toBeUndefined();
   expect((await rest(`${gateway.url}/.well-known/jwks.json`, {})).body.keys).toHaveLength(2);
-  await h2Close(session);
 }, 30_000);
 
 test("without a token issuer, only session tokens are accepted, and discovery says so", async () => {

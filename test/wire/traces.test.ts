@@ -1,7 +1,7 @@
 /** Traces of a whole deployment, as a receiver of OTLP gets them. */
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
-import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
@@ -81,7 +81,6 @@ describe("with the defaults", () => {
       const { id, traceparent } = context();
       const headers = { authorization: `Bearer ${token}`, traceparent, tracestate: "vendor=value" };
       const outcome = await client.call(plan, requestFromRest(plan, planCall), headers);
-      client.close();
       expect(outcome, client.name).toHaveProperty("answer");
       const server = await serverSpan(id);
       const isRest = client.name === "REST";
@@ -116,8 +115,7 @@ describe("with the defaults", () => {
     for (const make of [createGrpcTransport, connectOverHttp2]) {
       for (const authorization of [`Bearer ${token}`, "Bearer none"]) {
         const { id, traceparent } = context();
-        const sessionManager = new Http2SessionManager(gateway.url);
-        const client = createClient(BulkStreamService, make({ baseUrl: gateway.url, sessionManager }));
+        const client = createClient(BulkStreamService, make({ baseUrl: gateway.url }));
         const ended = (async () => {
           const answers = client.streamEvents((async function* () {})(), { headers: { authorization, traceparent } });
           for await (const _ of answers);
@@ -125,7 +123,6 @@ describe("with the defaults", () => {
         await ended.catch(() => {});
         const name = "platform.bulk.v1.BulkStreamService/StreamEvents";
         expect(await serverSpan(id)).toMatchObject({ name, attributes: { "rpc.method": name } });
-        sessionManager.abort();
       }
     }
   });
@@ -175,7 +172,6 @@ describe("with the defaults", () => {
     for (const client of wireClients(gateway.url)) {
       const { id, traceparent } = context();
       await client.call(plan, requestFromRest(plan, planCall), { ...headers, traceparent });
-      client.close();
       const { attributes, status: spanStatus } = await serverSpan(id);
       expect(attributes["svc.refusal.reason"], client.name).toBe(reason);
       // A fault of the caller's is no error of the server (conventions, "Span status").

@@ -3,10 +3,11 @@
  * operator sees any of them.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { expect, onTestFinished, vi } from "vitest";
+import { expect } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { recordIn } from "../../harness/ledger.ts";
+import { settingsForTest } from "../../unit/cli/surroundings.ts";
 import { captureTerminal } from "../../unit/cli/terminal.ts";
 import { factsKind } from "./policy-sets.ts";
 import { answerOf, bearer, type IsolationRow, receiptOf, type Wire, type World } from "./world.ts";
@@ -136,9 +137,7 @@ async function explanations(
   foreign: readonly string[],
   own: readonly string[],
 ): Promise<string> {
-  onTestFinished(() => void vi.unstubAllEnvs());
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  for (const [name, value] of Object.entries({ ...store.settings, SVC_POLICY_DIR: policies })) vi.stubEnv(name, value);
+  settingsForTest({ ...store.settings, SVC_POLICY_DIR: policies });
   const { terminal, written } = captureTerminal();
   const run = (...words: readonly string[]) => runCommandLine(["policy", ...words, "--tenant", tenant], terminal);
   const [decision = ""] = own;

@@ -1,5 +1,6 @@
 /** What one tenant sees of another: for every RPC and every stored thing, on one store. A new table fails here until it has a row. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { forFile } from "../../harness/lifetimes.ts";
 import type { testStores } from "../../harness/stores.ts";
 import { factRows } from "./facts.ts";
 import { logRows } from "./logs.ts";
@@ -8,7 +9,7 @@ import { policyRows } from "./policies.ts";
 import { recordRows } from "./records.ts";
 import { rpcChecks } from "./rpcs.ts";
 import { sessionRows } from "./sessions.ts";
-import { bearer, reasonOf, startWorld, type Wire, type World, type wireNames } from "./world.ts";
+import { bearer, reasonOf, type wireNames, worldForFile } from "./world.ts";
 
 const rows = [...recordRows, ...factRows, ...logRows, ...sessionRows, ...policyRows];
 
@@ -29,15 +30,8 @@ export function isolationSuite(
   [storeName, startStore]: (typeof testStores)[number],
   wires: readonly (typeof wireNames)[number][],
 ): void {
-  describe(storeName, () => {
-    let world: World;
-    beforeAll(async () => {
-      world = await startWorld(await startStore());
-    }, 60_000);
-    afterAll(async () => {
-      await world?.stop();
-      await world?.store.stop();
-    });
+  describe(storeName, async () => {
+    const world = await worldForFile(await forFile(startStore()));
 
     test("every table has a row", async () => {
       const known = [...rows.flatMap(({ tables }) => tables), ...Object.keys(tablesOfNoTenant)];
@@ -47,10 +41,7 @@ export function isolationSuite(
     });
 
     describe.each(wires)("%s", (name) => {
-      let wire: Wire;
-      beforeAll(() => {
-        wire = world.wire(name);
-      });
+      const wire = world.wire(name);
 
       test.each(Object.entries(rpcChecks))("%s", patient, (_rpc, check) => check(world, wire));
 

@@ -11,9 +11,10 @@ import type { OperatorArchive } from "../../../src/stores/sql/archive.ts";
 import { administer, type RecordsAdministration } from "../../../src/stores/sql/records-administration.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
 import { draws } from "../../harness/draws.ts";
-import { type Gateway, startGateway } from "../../harness/gateway.ts";
+import { type Gateway, gatewayForFile } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { backendOf } from "../../harness/ledger.ts";
+import { forFile } from "../../harness/lifetimes.ts";
 import { methodOn, requestFromRest } from "../../harness/methods.ts";
 import { type OtlpReceiver, startOtlpReceiver, tracedBy } from "../../harness/otlp.ts";
 import {
@@ -68,7 +69,6 @@ export interface World {
   reading<Result>(look: (archive: OperatorArchive) => Promise<Result>): Promise<Result>;
   /** Does what an operator does to records. */
   keeping<Result>(act: (administration: RecordsAdministration) => Promise<Result>): Promise<Result>;
-  stop(): Promise<void>;
 }
 
 /** One stored thing of which no tenant gets anything of another's. */
@@ -79,16 +79,16 @@ export interface IsolationRow {
   readonly check: (world: World, wire: Wire) => Promise<void>;
 }
 
-export async function startWorld(store: TestStore): Promise<World> {
+export async function worldForFile(store: TestStore): Promise<World> {
   const key = newTestKey("ES256", "key-1");
-  const issuer = await startStaticIssuer([key.publicJwk]);
+  const issuer = await forFile(startStaticIssuer([key.publicJwk]));
   const logKeys = () => (readKeyFile(store.settings.SVC_LEDGER_KEY) ?? []).map(({ publicKey }) => publicKey);
-  const witness = await startWitness({ logKeys });
+  const witness = await forFile(startWitness({ logKeys }));
   const env = await settingsOf(store, issuer, witness);
-  const traced = await startOtlpReceiver();
+  const traced = await forFile(startOtlpReceiver());
   const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: traced.url, OTEL_TRACES_SAMPLER: "parentbased_always_off" };
-  const gateway = await startGateway({ dataDir: store.folder, env, ...tracedBy(tracing) });
-  const withProofs = await startGateway({
+  const gateway = await gatewayForFile({ dataDir: store.folder, env, ...tracedBy(tracing) });
+  const withProofs = await gatewayForFile({
     dataDir: store.folder,
     env: { ...env, SVC_PROOF_OF_POSSESSION: "dpop", SVC_SESSION_CLIENTS: undefined, SVC_SESSION_KEY: undefined },
   });
@@ -109,16 +109,13 @@ export async function startWorld(store: TestStore): Promise<World> {
     token: (tenant, claims = {}) =>
       mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, ...claims })),
     witnessKey: witness.key,
-    reading: async (look) => closing(await (await backendOf(store)).openArchive(), look),
-    keeping: async (act) =>
-      closing(await administer(await (await backendOf(store)).openDatabase("upkeep"), machine), act),
-    async stop() {
-      for (const each of [...clients.values()].flat()) each.close();
-      await withProofs.stop();
-      await gateway.stop();
-      await traced.stop();
-      await witness.stop();
-      await issuer.stop();
+    async reading(look) {
+      await using archive = await (await backendOf(store)).openArchive();
+      return await look(archive);
+    },
+    async keeping(act) {
+      const administration = await administer(await (await backendOf(store)).openDatabase("upkeep"), machine);
+      return act(administration).finally(() => administration.close());
     },
   };
 }
@@ -177,25 +174,9 @@ const machine = {
   pause: () => setImmediate(),
 };
 
-async function closing<Opened extends { close(): Promise<void> }, Result>(
-  opened: Opened,
-  use: (opened: Opened) => Promise<Result>,
-): Promise<Result> {
-  try {
-    return await use(opened);
-  } finally {
-    await opened.close();
-  }
-}
-
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-/** The answer of a call that went well. */
-// biome-ignore lint/suspicious/noExplicitAny: answers of eight shapes are read, and fail where members are not there.
-export function answerOf(outcome: Outcome): any {
-  if ("answer" in outcome) return outcome.answer;
-  throw new Error(`refused: ${JSON.stringify(outcome.refusal)}`);
-}
+export { answerOf } from "../../harness/clients.ts";
 
 /** Reason of the refusal; undefined where the call went well. */
 export function reasonOf(outcome: Outcome): string | undefined {

@@ -5,13 +5,14 @@
 import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, vi } from "vitest";
+import { expect } from "vitest";
 import type { RecordId } from "../../../src/base/ids.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { findReceipt } from "../../../src/ledger/record/receipt.ts";
 import { rest } from "../../harness/gateway.ts";
 import type { TestStore } from "../../harness/stores.ts";
 import type { Members } from "../../harness/tokens.ts";
+import { settingsForTest } from "../../unit/cli/surroundings.ts";
 import { captureTerminal } from "../../unit/cli/terminal.ts";
 import type { Files } from "../../unit/policy/harness.ts";
 
@@ -111,9 +112,7 @@ export async function recordedFactsHold(deployment: Deployment): Promise<void> {
     return { ...JSON.parse(written.out), code: written.code };
   };
 
-  onTestFinished(() => void vi.unstubAllEnvs());
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  for (const [name, value] of Object.entries({ ...store.settings, SVC_POLICY_DIR: policies })) vi.stubEnv(name, value);
+  settingsForTest({ ...store.settings, SVC_POLICY_DIR: policies });
   const first = await register({ labels: ["secret"], attributes: { team: "archive" }, key_reference: "kms://d/1" });
   const allowed = await access(cleared, "dossier-allowed");
   const denied = await access(uncleared, "dossier-denied");

@@ -28,10 +28,7 @@ export function wireClients(url: string): readonly WireClient[] {
   return [
     restClient(url),
     connectClient("Connect JSON", createConnectTransport({ baseUrl: url, httpVersion: "1.1" })),
-    connectClient(
-      "Connect binary",
-      createConnectTransport({ baseUrl: url, httpVersion: "2", useBinaryFormat: true }),
-    ),
+    connectClient("Connect binary", createConnectTransport({ baseUrl: url, httpVersion: "2", useBinaryFormat: true })),
     connectClient("gRPC-Web", createGrpcWebTransport({ baseUrl: url, httpVersion: "1.1" })),
     connectClient("gRPC", createGrpcTransport({ baseUrl: url })),
     grpcJsClient(url),

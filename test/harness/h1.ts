@@ -33,6 +33,13 @@ export function h1Connect(url: string): Promise<H1Connection> {
   });
 }
 
+/** Whether the server refuses a new connection. */
+export async function refusesConnections(url: string): Promise<boolean> {
+  const connection = await h1Connect(url).catch(() => undefined);
+  connection?.destroy();
+  return connection === undefined;
+}
+
 /** Sends one request on a connection of its own and reads one answer; undefined where there is none. */
 export async function h1Exchange(url: string, bytes: string | Uint8Array): Promise<H1Answer | undefined> {
   const connection = await h1Connect(url);

@@ -5,7 +5,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
@@ -14,8 +14,9 @@ import { seededRandom } from "../contract/ledger-records.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { rest, restUntilServed } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { startPostgres } from "../harness/postgres.ts";
-import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { serviceSettings, startService } from "../harness/process.ts";
 
 /** Of every four. */
 const turns = ["client", "service", "client", "store"] as const;
@@ -50,26 +51,15 @@ const issuer = await issuerForFile();
 describe.each([
   ["PostgreSQL", startMortalPostgres, 80],
   ["SQLite", startSqlite, 40],
-] as const)("%s", (_name, startStore, usualKills) => {
+] as const)("%s", async (_name, startStore, usualKills) => {
   const kills = Number(process.env.BULK_KILLS ?? usualKills);
-  let store: MortalStore;
+  const store = await forFile<MortalStore>(startStore());
   const folder = folderForFile("bulk-kills");
-  let service: RunningService;
-  let settings: Record<string, string>;
-  let token: string;
-
-  beforeAll(async () => {
-    store = await startStore();
-    settings = { ...serviceSettings(folder, issuer.url), ...store.settings, SVC_BULK: "on" };
-    service = await startService(folder, settings);
-    const scope = "platform-api.access evidence.write";
-    token = issuer.token({ scope, exp: Math.floor(Date.now() / 1000) + 86_400 });
-  });
-  afterAll(async () => {
-    service?.child.kill("SIGKILL");
-    await service?.ended;
-    await store?.stop();
-  });
+  const settings = { ...serviceSettings(folder, issuer.url), ...store.settings, SVC_BULK: "on" };
+  let service = await startService(folder, settings);
+  afterAll(() => service.stop());
+  const scope = "platform-api.access evidence.write";
+  const token = issuer.token({ scope, exp: Math.floor(Date.now() / 1000) + 86_400 });
 
   const eventOf = (sequence: number) => ({
     sequence: BigInt(sequence),

@@ -1,11 +1,12 @@
 /** A short form of `npm run soak -- --fuzz`: whatever comes, the service neither ends nor fails, and serves the next. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { type FuzzOptions, fuzzConnection, noCounts } from "../harness/fuzz/connection.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 
 const seed = 20;
@@ -13,30 +14,21 @@ const connections = 250;
 const certificates = join(import.meta.dirname, "../unit/config/fixtures");
 const issuer = await issuerForFile();
 const directory = folderForFile("fuzz");
-let services: RunningService[] = [];
-let options: FuzzOptions;
-
-beforeAll(async () => {
-  const [cert, certKey] = [join(certificates, "server.crt.pem"), join(certificates, "server.key.pem")];
-  const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: certKey, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: certKey };
-  const start = (settings: Readonly<Record<string, string>>, name: string) => {
-    const own = join(directory, name);
-    mkdirSync(own);
-    const further = { SVC_BULK: "on", SVC_AUTHZEN: "on" };
-    return startService(own, { ...serviceSettings(own, issuer.url), ...further, ...settings });
-  };
-  services = await Promise.all([start({}, "plain"), start(tls, "tls")]);
-  const [service, operator, tlsService, tlsOperator] = services.flatMap(({ url, opsUrl }) =>
-    [url, opsUrl].map((each) => Number(new URL(each).port)),
-  ) as [number, number, number, number];
-  const scope = "platform-api.access policy.read artifacts.write evidence.write keys.use decisions.delegate";
-  const authorization = `Bearer ${issuer.token({ scope })}`;
-  options = { seed, authorization, ports: { service, operator, tlsService, tlsOperator } };
-});
-afterAll(async () => {
-  for (const { child } of services) child.kill("SIGKILL");
-  await Promise.all(services.map(({ ended }) => ended));
-});
+const [cert, certKey] = [join(certificates, "server.crt.pem"), join(certificates, "server.key.pem")];
+const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: certKey, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: certKey };
+const start = (settings: Readonly<Record<string, string>>, name: string) => {
+  const own = join(directory, name);
+  mkdirSync(own);
+  const further = { SVC_BULK: "on", SVC_AUTHZEN: "on" };
+  return forFile(startService(own, { ...serviceSettings(own, issuer.url), ...further, ...settings }));
+};
+const services = [await start({}, "plain"), await start(tls, "tls")];
+const [service, operator, tlsService, tlsOperator] = services.flatMap(({ url, opsUrl }) =>
+  [url, opsUrl].map((each) => Number(new URL(each).port)),
+) as [number, number, number, number];
+const scope = "platform-api.access policy.read artifacts.write evidence.write keys.use decisions.delegate";
+const authorization = `Bearer ${issuer.token({ scope })}`;
+const options: FuzzOptions = { seed, authorization, ports: { service, operator, tlsService, tlsOperator } };
 
 test(`${connections} fuzzed connections do not harm the service`, { timeout: 60_000 }, async () => {
   const counts = noCounts();

@@ -5,11 +5,13 @@ import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import https from "node:https";
 import { join } from "node:path";
 import tls from "node:tls";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { folderForFile, replaceFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { h1Request } from "../harness/h1.ts";
 import { h2Connect } from "../harness/h2.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { shakeHands, startLoad, type TlsIdentity, tlsFetch, whoamiBy, whoamiOn } from "../harness/tls-callers.ts";
 
 const folder = folderForFile("certificates");
@@ -88,22 +90,19 @@ tokens.partner = await gateway.token({ clientId: "partner" });
 test("no call fails while the certificate is replaced, and new connections get the new one", async () => {
   const second = await serverNamed("second");
   const before = await reloads("tls");
-  const load = startLoad(gateway.url, identities.payroll, tokens.payroll);
+  const load = await forTest(startLoad(gateway.url, identities.payroll, tokens.payroll));
   const hasAll = () => [...load.outcomes.keys()].length === 4;
-  try {
-    await expect.poll(hasAll, patience).toBe(true);
-    // One after the other, written in pieces: nothing fits for a moment.
-    writeFileSync(paths.cert, second.cert.slice(0, 200));
-    writeFileSync(paths.cert, second.cert);
-    replaceFile(paths.key, second.key);
-    await expect.poll(() => shownNow(), patience).toBe(second.thumbprint);
-    const counted = Object.fromEntries(load.outcomes);
-    await expect
-      .poll(() => Object.entries(counted).every(([name, count]) => (load.outcomes.get(name) ?? 0) > count), patience)
-      .toBe(true);
-  } finally {
-    await load.stop();
-  }
+  await expect.poll(hasAll, patience).toBe(true);
+  // One after the other, written in pieces: nothing fits for a moment.
+  writeFileSync(paths.cert, second.cert.slice(0, 200));
+  writeFileSync(paths.cert, second.cert);
+  replaceFile(paths.key, second.key);
+  await expect.poll(() => shownNow(), patience).toBe(second.thumbprint);
+  const counted = Object.fromEntries(load.outcomes);
+  await expect
+    .poll(() => Object.entries(counted).every(([name, count]) => (load.outcomes.get(name) ?? 0) > count), patience)
+    .toBe(true);
+  await load.stop();
   expect([...load.outcomes.keys()].sort()).toEqual(
     ["HTTP/1.1 kept", "HTTP/1.1 new", "HTTP/2 kept", "HTTP/2 new"].map((name) => `${name}: status 200`),
   );
@@ -205,23 +204,16 @@ describe("a removed client authority", () => {
     replaceFile(paths.ca, callers.cert);
     await gateway.app.reload();
   };
-  const open: { destroy(): void }[] = [];
-  afterEach(() => {
-    for (const each of open.splice(0)) each.destroy();
-  });
   const kept = (identity: TlsIdentity) => {
     const agent = new https.Agent({ keepAlive: true, maxSockets: 1, ...identity });
-    open.push(agent);
+    onTestFinished(() => agent.destroy());
     return agent;
   };
+  const connected = (identity: TlsIdentity) => h2Connect(gateway.url, { ...identity });
 
   test("ends its own connections only", async () => {
     const agents = { payroll: kept(identities.payroll), partner: kept(identities.partner) };
-    const sessions = {
-      payroll: await h2Connect(gateway.url, { ...identities.payroll }),
-      partner: await h2Connect(gateway.url, { ...identities.partner }),
-    };
-    open.push(sessions.payroll, sessions.partner);
+    const sessions = { payroll: await connected(identities.payroll), partner: await connected(identities.partner) };
     const ended = Promise.all([
       new Promise((resolve) => sessions.partner.once("close", resolve)),
       new Promise((resolve) => agents.partner.once("free", (socket) => socket.once("close", resolve))),
@@ -238,14 +230,10 @@ describe("a removed client authority", () => {
     expect(await whoamiBy(agents.payroll, gateway.url, tokens.payroll)).toBe("status 200");
     expect(await whoamiOn(sessions.payroll, tokens.payroll)).toBe("status 200");
     expect(others).toBe(0);
-    const again = await h2Connect(gateway.url, { ...identities.partner });
-    open.push(again);
-    expect(await whoamiOn(again, tokens.partner)).toBe("proof_of_possession_failed");
+    expect(await whoamiOn(await connected(identities.partner), tokens.partner)).toBe("proof_of_possession_failed");
     replaceFile(paths.ca, callers.cert + partners.cert);
     await gateway.app.reload();
-    const back = await h2Connect(gateway.url, { ...identities.partner });
-    open.push(back);
-    expect(await whoamiOn(back, tokens.partner)).toBe("status 200");
+    expect(await whoamiOn(await connected(identities.partner), tokens.partner)).toBe("status 200");
   });
 
   test("lets a running call finish, and accepts no other on its connection", async () => {
@@ -257,22 +245,16 @@ describe("a removed client authority", () => {
     const headers = { authorization: `Bearer ${tokens.partner}`, "content-type": "application/json" };
     const { hostname, port } = new URL(gateway.url);
     const socket = tls.connect({ host: hostname, port: Number(port), ...identities.partner });
-    open.push(socket);
+    onTestFinished(() => void socket.destroy());
     const received: Buffer[] = [];
     const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.on("data", (chunk: Buffer) => received.push(chunk)).on("error", () => {});
     const text = () => Buffer.concat(received).toString();
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-    const head = [
-      "POST /v1/sdk/protection-plan HTTP/1.1",
-      "Host: localhost",
-      `Content-Length: ${body.length}`,
-      ...lines,
-    ];
     // The gate has passed when it asks for the body (RFC 9110 §10.1.1).
-    socket.write(`${head.join("\r\n")}\r\nExpect: 100-continue\r\n\r\n`);
-    const session = await h2Connect(gateway.url, { ...identities.partner });
-    open.push(session);
+    const expecting = [`Content-Length: ${body.length}`, "Expect: 100-continue"];
+    socket.write(h1Request("POST /v1/sdk/protection-plan", [...lines, ...expecting]));
+    const session = await connected(identities.partner);
     const stream = session.request(
       { ":method": "POST", ":path": "/v1/sdk/protection-plan", ...headers, expect: "100-continue" },
       { endStream: false },

@@ -16,26 +16,20 @@ const operatorToken = Buffer.alloc(32, 9).toString("base64url");
 const scopes = ["platform-api.access", "evidence.write", "ledger.search"];
 const clients = searchingClients("tenant-a", "tenant-b");
 
-let log: string;
-let key: string;
-let decisionId: string;
-let otherDecisionId: string;
-
 const directory = folderForFile("console-routes");
 const credentials = await writeOperators(directory, { olga: operatorToken });
 const gateway = await gatewayForFile({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
 const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
-for (const { clientId } of clients) {
+const decided = clients.map(async ({ clientId }): Promise<string> => {
   const token = await gateway.token({ clientId });
   const { body } = await rest(`${gateway.url}${plan?.route}`, { token, body: plan?.body });
-  if (clientId === "tenant-a") decisionId = body.decision.decision_id;
-  else otherDecisionId = body.decision.decision_id;
-}
+  return body.decision.decision_id;
+});
+const [decisionId = "", otherDecisionId = ""] = await Promise.all(decided);
 const { logs } = (await get("/ledger", operatorToken)).body;
-({
-  name: log,
-  verifier_keys: [key],
-} = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a"));
+const own = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a");
+const log: string = own.name;
+const [key] = own.verifier_keys;
 
 async function get(path: string, token?: string) {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import tls from "node:tls";
 import { afterEach, describe, expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
-import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
+import { type H1Connection, h1Connect, h1Exchange, h1Request, refusesConnections } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
 import { h2Fields, h2Frame, h2Preface } from "../harness/h2-frames.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
@@ -219,16 +219,7 @@ test("during shutdown, HTTP/1.1 answers close their connection", async () => {
   await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", []));
   service.child.kill("SIGTERM");
   // Once it takes no more connections it drains.
-  await expect
-    .poll(
-      () =>
-        h1Connect(service.url).then(
-          (late) => late.destroy(),
-          () => "refused",
-        ),
-      { timeout: 10_000 },
-    )
-    .toBe("refused");
+  await expect.poll(() => refusesConnections(service.url), { timeout: 10_000 }).toBe(true);
   single.write("}");
   early.write(`${begun.slice(1)}}`);
   expect((await early.next())?.headers.get("connection")).toBe("close");

@@ -11,8 +11,8 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
-import { h1Connect, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h1Connect, h1Request, refusesConnections } from "../harness/h1.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { forTest } from "../harness/lifetimes.ts";
 import { listenOnLoopback } from "../harness/loopback.ts";
@@ -98,12 +98,10 @@ describe("starting", () => {
       service.child.kill("SIGHUP");
       socket.destroy();
     });
-    await once(database.listen(0, "127.0.0.1"), "listening");
-    const { port } = database.address() as net.AddressInfo;
+    const { port } = await forTest(listenOnLoopback(database));
     const service = await spawn({ ...settings, SVC_STORE: `postgres://u@127.0.0.1:${port}/d` });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toMatch(/^SVC_STORE: /m);
-    database.close();
   });
 
   test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])("is refused if the address of %s is in use", async (name) => {
@@ -192,18 +190,6 @@ function waitingHeaders(): string[] {
   return [`Authorization: Bearer ${token()}`, "Content-Type: application/json", "Expect: 100-continue"];
 }
 
-function refusesConnections(url: string): Promise<boolean> {
-  const { hostname, port } = new URL(url);
-  return new Promise((resolve) => {
-    const socket = net.connect(Number(port), hostname);
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(false);
-    });
-    socket.once("error", () => resolve(true));
-  });
-}
-
 describe("over TLS", () => {
   const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
   const tlsSettings = () => ({
@@ -237,7 +223,6 @@ describe("over TLS", () => {
     const headers = { "content-type": "application/grpc", authorization: `Bearer ${token()}` };
     const answer = await h2Call(h2, { path: whoami.rpcPath, headers, body: frame(Buffer.alloc(0)) });
     expect(answer.trailers["grpc-status"]).toBe("0");
-    const sockets: tls.TLSSocket[] = [];
     for (const protocols of [["http/1.1"], undefined]) {
       const socket = tls.connect({
         host: hostname,
@@ -245,7 +230,6 @@ describe("over TLS", () => {
         ...insecure,
         ...(protocols !== undefined && { ALPNProtocols: protocols }),
       });
-      sockets.push(socket);
       await once(socket, "secureConnect");
       expect(socket.alpnProtocol).toBe(protocols === undefined ? false : "http/1.1");
       socket.write(h1Request(`GET ${whoami.restPath}`, [`Authorization: Bearer ${token()}`]));
@@ -255,15 +239,12 @@ describe("over TLS", () => {
     // One that never says anything, and one that says nothing after the handshake, hold nothing up either.
     const silent = await h1Connect(service.url);
     const shaken = tls.connect({ host: hostname, port: Number(port), ...insecure });
-    sockets.push(shaken);
     await once(shaken, "secureConnect");
     const stoppedAt = performance.now();
     service.child.kill("SIGTERM");
     expect(await service.ended).toEqual({ code: 0, signal: null });
     expect(performance.now() - stoppedAt).toBeLessThan(3_000);
     await silent.closed;
-    await h2Close(h2);
-    for (const socket of sockets) socket.destroy();
   });
 
   test("an unknown protocol, an old version and plain text are refused, and other connections go on", async () => {

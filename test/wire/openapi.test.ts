@@ -1,12 +1,11 @@
 /** The published pages of a real gateway, and its answers against its document. */
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
 import { forTest } from "../harness/lifetimes.ts";
 import { expectAnswerInDocument } from "../harness/openapi.ts";
 
-// biome-ignore lint/suspicious/noExplicitAny: the document is data.
-type Any = any;
+type Any = RestAnswer["body"];
 
 const gateway = await gatewayForFile();
 const token = await gateway.token();

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { continues, type VerifiedReceipt, verifyReceipt } from "../../clients/typescript/src/receipts.ts";
 import type { IssuerClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
@@ -47,27 +47,20 @@ async function record(gateway: Gateway, clientId: string, changes: Record<string
   return answer.ingestion.receipt.record_id;
 }
 
-interface Got {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | undefined>>;
-  readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
-  readonly json: any;
-}
-
-async function get(gateway: Gateway, path: string, token?: string, more: Record<string, string> = {}): Promise<Got> {
+async function get(gateway: Gateway, path: string, token?: string, more: Record<string, string> = {}) {
   const ca = await readFile(certFile);
   const url = new URL(path, gateway.opsUrl.replace("0.0.0.0", "127.0.0.1"));
   const headers = { ...more, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
   const options = { ca, servername: "localhost", agent: false, headers };
-  const response = url.protocol === "http:" ? await fetch(url, { headers }) : await tlsFetch(url, options);
-  return got(response.status, Object.fromEntries(response.headers), await response.text());
+  return answerIn(url.protocol === "http:" ? await fetch(url, { headers }) : await tlsFetch(url, options));
 }
 
-function got(status: number, headers: Got["headers"], text: string): Got {
+async function answerIn(response: Response) {
+  const text = await response.text();
   // A tile is bytes, which may begin as an object does.
-  const isJson = headers["content-type"]?.startsWith("application/json") ?? false;
-  return { status, headers, text, json: isJson ? JSON.parse(text) : undefined };
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  const json = isJson ? JSON.parse(text) : undefined;
+  return { status: response.status, headers: Object.fromEntries(response.headers), json };
 }
 
 /** Names of the logs of both tenants, as an operator sees them. */
@@ -184,12 +177,9 @@ test("a tenant proves with its own token that two receipts are of one log", asyn
   expect(await continues(verified[0], verified[1], "not base64!\n")).toBe(false);
 });
 
-describe("search", () => {
-  let log: string;
+describe("search", async () => {
+  const { own: log } = await logsOf(local);
   const search = (query: string) => get(local, `/ledger/${log}/search?${query}`);
-  beforeAll(async () => {
-    ({ own: log } = await logsOf(local));
-  });
 
   test("finds what was recorded, in pages", async () => {
     const ids = [];
@@ -234,8 +224,7 @@ describe("search", () => {
   describe("by the content of requests", () => {
     const post = async (body: string, token?: string, type = "application/json") => {
       const headers = { "content-type": type, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
-      const response = await fetch(`${local.opsUrl}/ledger/${log}/search`, { method: "POST", body, headers });
-      return got(response.status, Object.fromEntries(response.headers), await response.text());
+      return answerIn(await fetch(`${local.opsUrl}/ledger/${log}/search`, { method: "POST", body, headers }));
     };
     const tokenWith = (scope: string) => local.token({ clientId: "one", scope });
 
@@ -341,7 +330,7 @@ describe("search", () => {
     });
 
     test("another content type, a larger body and a query are refused", async () => {
-      const reasonOf = async (answer: Promise<Got>) => (await answer).json.error.reason;
+      const reasonOf = async (answer: ReturnType<typeof answerIn>) => (await answer).json.error.reason;
       expect(await reasonOf(post("label=a", operatorToken, "text/plain"))).toBe("unsupported_media_type");
       expect(await reasonOf(post("{}", operatorToken, "application/json; charset=latin1"))).toBe(
         "unsupported_media_type",

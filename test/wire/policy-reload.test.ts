@@ -144,16 +144,11 @@ test("under load, no answer mixes two policy sets", async () => {
 
 test("SIGHUP reloads the directory at once", async () => {
   const issuer = await forTest(startIssuer());
-  const service = await startService(directory, {
-    ...serviceSettings(directory, issuer.url),
-    SVC_POLICY_DIR: join(directory, "active"),
-  });
-  try {
-    write("active/default/more.cedar", "permit (");
-    service.child.kill("SIGHUP");
-    expect(JSON.parse(await service.line("policy set refused"))).toMatchObject({ problem_count: 1 });
-  } finally {
-    service.child.kill("SIGTERM");
-    expect(await service.ended).toEqual({ code: 0, signal: null });
-  }
+  const settings = { ...serviceSettings(directory, issuer.url), SVC_POLICY_DIR: join(directory, "active") };
+  const service = await forTest(startService(directory, settings));
+  write("active/default/more.cedar", "permit (");
+  service.child.kill("SIGHUP");
+  expect(JSON.parse(await service.line("policy set refused"))).toMatchObject({ problem_count: 1 });
+  service.child.kill("SIGTERM");
+  expect(await service.ended).toEqual({ code: 0, signal: null });
 });

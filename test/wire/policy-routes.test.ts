@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { searchingClients, writeOperators } from "../harness/console.ts";
 import { folderForFile } from "../harness/folder.ts";
-import { gatewayForFile, unpolled } from "../harness/gateway.ts";
+import { gatewayForFile, rest, unpolled } from "../harness/gateway.ts";
 
 const policies = join(import.meta.dirname, "../../policies");
 const tokens = ["olga", "otto"].map((_, at) => Buffer.alloc(32, 21 + at).toString("base64url"));
@@ -17,17 +17,9 @@ const credentials = await writeOperators(directory, { olga: operatorToken, otto:
 const env = { SVC_OPS_CREDENTIALS: credentials };
 const gateway = await gatewayForFile({ issuer: { clients }, env, overrides: unpolled });
 for (const { clientId } of clients) await recordSamples({ url: gateway.url, token: await gateway.token({ clientId }) });
+const ask = (path: string, token = operatorToken, body?: unknown) => rest(gateway.opsUrl + path, { token, body });
 const { logs } = (await ask("/ledger")).body;
 const { name: log } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a");
-
-async function ask(path: string, token: string | undefined = operatorToken, body?: unknown) {
-  const response = await fetch(gateway.opsUrl + path, {
-    headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { "content-type": "application/json" }) },
-    ...(body !== undefined && { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body) }),
-  });
-  // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
-  return { status: response.status, body: (await response.json()) as any };
-}
 
 const playground = () => `/ledger/${log}/playground`;
 const filesInForce = async (): Promise<Record<string, string>> => (await ask(playground())).body.files;

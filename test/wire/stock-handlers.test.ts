@@ -328,6 +328,14 @@ describe.each(["application/grpc", "Application/grpc"])("as %s", (type) => {
   });
 });
 
+test("trailers that a gRPC-Web request carries among its messages are not decompressed", async () => {
+  const form: Form = { name: "", type: "application/grpc-web", codec: "proto", isFramed: true, encoding: "gzip" };
+  const expanding = frame(gzipSync(Buffer.alloc(maxBodyBytes + 1)), 129);
+  const body = Buffer.concat([expanding, expanding, bodyOf(form, [planBytes])]);
+  const [own] = await both({ path: plan.rpcPath, headers: headersOf(form), body });
+  expect(refusalInWeb(own.body)).toBeUndefined();
+});
+
 describe("GET on Connect", () => {
   const headers = { authorization: "Bearer good", "x-request-id": requestId, "accept-encoding": "identity" };
   const ask = (query: Record<string, string>, others: object = {}) =>

@@ -37,12 +37,12 @@ export async function readOnly<T extends object>(
     if (length > maxBytes) throw bodyTooLarge();
     at = start + length;
     if (body.length < at) throw incomplete();
-    const bytes = body.subarray(start, at);
     const isCompressed = (flags & compressedFlag) !== 0;
     if (isCompressed && inflate === undefined) throw undeclaredCompression();
-    const plain = isCompressed && inflate !== undefined ? await inflate(bytes) : bytes;
+    // Unread: a body holds thousands of small frames that would each expand to the limit.
     if ((flags & ignoredFlag) !== 0) continue;
-    const message = parse(plain);
+    const bytes = body.subarray(start, at);
+    const message = parse(isCompressed && inflate !== undefined ? await inflate(bytes) : bytes);
     if (only !== undefined) throw wrongMessageCount();
     only = message;
   }

@@ -8,7 +8,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { defaultAdmissionLimits } from "../../src/http/admission.ts";
 import { gatewayForFile, inProgress, metricSum, rest } from "../harness/gateway.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Connect } from "../harness/h2.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Fields, h2Frame, h2NoWindow, h2Raw } from "../harness/h2-frames.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 
@@ -158,6 +158,15 @@ describe("a path has one spelling", () => {
     ["user information", "http://a@localhost/v1/sdk/whoami", 400],
   ])("with %s it is no route", async (_name, target, status) => {
     expect(await h1Exchange(gateway.url, h1Request(`GET ${target}`, [bearer()]))).toMatchObject({ status });
+  });
+
+  test("over HTTP/2 in absolute form it is no route, under any scheme", async () => {
+    const session = await h2Connect(gateway.url);
+    const headers = { ":scheme": "other", ":authority": "localhost", authorization: `Bearer ${freshToken("tenant-a")}` };
+    const statusOf = async (path: string) => (await h2Call(session, { path, method: "GET", headers })).status;
+    expect(await statusOf("/v1/sdk/whoami")).toBe(200);
+    expect(await statusOf("http://localhost/v1/sdk/whoami")).toBe(404);
+    await h2Close(session);
   });
 
   test("the path alone decides the route, whatever Host says", async () => {

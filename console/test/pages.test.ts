@@ -85,6 +85,10 @@ test("the command of a report has its period, quoted for a shell", () => {
   expect(commandOf("a b", { template: "erasures", ...days })).toContain(
     "--tenant 'a b' --template erasures --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z",
   );
+  // A link holds all but the tenant.
+  expect(commandOf("acme", { template: "$(a)", from: "1;b", to: "2'`c`" })).toContain(
+    " --template '$(a)' --from '1;b' --to '2'\\''`c`' --out ",
+  );
 });
 
 test("values are counted, the most frequent first", () => {

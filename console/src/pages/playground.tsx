@@ -228,7 +228,7 @@ function Runner(props: {
     running.current?.abort();
     setRun({ state: "idle" });
   };
-  const period = since === "" ? "" : ` --since ${since} --tenant ${shellWord(log.tenant_id)}`;
+  const period = since === "" ? "" : ` --since ${shellWord(since)} --tenant ${shellWord(log.tenant_id)}`;
   return (
     <>
       <form class="run" onSubmit={start}>

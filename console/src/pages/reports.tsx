@@ -148,7 +148,7 @@ function release(address: string | undefined): void {
 }
 
 /** The command that makes the same file, for a POSIX shell. */
-export function commandOf(tenant: string, { template = "", last, from, to }: Criteria): string {
-  const period = [last && `--last ${last}`, from && `--from ${from}`, to && `--to ${to}`].filter(Boolean).join(" ");
-  return `svc-platform-api ledger report --tenant ${shellWord(tenant)} --template ${template} ${period} --out report.html --csv`;
+export function commandOf(tenant: string, { template = "", ...period }: Criteria): string {
+  const words = Object.entries({ tenant, template, ...period }).map(([name, value]) => `--${name} ${shellWord(value)}`);
+  return `svc-platform-api ledger report ${words.join(" ")} --out report.html --csv`;
 }

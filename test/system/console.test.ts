@@ -163,6 +163,9 @@ test("a dropped proof verifies with the network cut, and is refused if it was ch
   await drop({ decision: { receipt } });
   await page.waitForSelector(".proof.done >> text=answer.json verifies");
   expect(await page.locator(".proof pre").innerText()).toContain("cust-8841");
+  await page.fill("textarea >> nth=0", "another key");
+  await page.waitForSelector(".proof", { state: "detached" });
+  await page.fill("textarea >> nth=0", log.verifier_keys[0] ?? "");
   await drop({ decision: { receipt: { ...receipt, leaf_index: receipt.leaf_index + 1 } } });
   await page.waitForSelector(".proof.failed >> text=leaf_index is not what its proof shows");
   expect(complaints).toEqual([]);

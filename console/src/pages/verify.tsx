@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { useTitle } from "../hooks.ts";
 import { isPack, type VerifiedPack, verifyPack } from "../pack.ts";
 import { Command, Drop, Facts, Json, Result } from "../parts.tsx";
@@ -22,17 +22,28 @@ export function VerifyPage() {
   const [pasted, setPasted] = useState("");
   const [outcome, setOutcome] = useState<Outcome>();
   const [progress, setProgress] = useState("");
-  const check = async (name: string, read: () => Promise<string>) => {
+  const checks = useRef(0);
+  /** Drops what is shown, and what is still being checked: it is of other keys, or of another text. */
+  const forget = () => {
     setOutcome(undefined);
+    setProgress("");
+    return ++checks.current;
+  };
+  const check = async (name: string, read: () => Promise<string>) => {
+    const own = forget();
+    const report = (progress: string, next?: Outcome) => {
+      if (own !== checks.current) return;
+      setProgress(progress);
+      setOutcome(next);
+    };
     try {
       const text = await read();
-      const progress = (entries: number) => setProgress(`${entries} entries so far`);
-      if (isPack(text)) setOutcome({ name, pack: await verifyPack(text, keysIn(keys), progress) });
-      else setOutcome({ name, verified: await verifyFile(text, keysIn(keys)) });
+      const progress = (entries: number) => report(`${entries} entries so far`);
+      if (isPack(text)) report("", { name, pack: await verifyPack(text, keysIn(keys), progress) });
+      else report("", { name, verified: await verifyFile(text, keysIn(keys)) });
     } catch (error) {
-      setOutcome({ name, problem: error instanceof Error ? error.message : String(error) });
+      report("", { name, problem: error instanceof Error ? error.message : String(error) });
     }
-    setProgress("");
   };
   const checkFile = (file: File) =>
     check(file.name, () => (file.size > maxBytes ? Promise.reject(new Error("the file is too large")) : file.text()));
@@ -49,7 +60,10 @@ export function VerifyPage() {
           value={keys}
           spellcheck={false}
           placeholder="logs.example.com/evidence/0123…+530d903a+AekyeR…"
-          onInput={(event) => setKeys(event.currentTarget.value)}
+          onInput={(event) => {
+            forget();
+            setKeys(event.currentTarget.value);
+          }}
         />
       </label>
       <Drop
@@ -71,7 +85,10 @@ export function VerifyPage() {
               rows={8}
               value={pasted}
               spellcheck={false}
-              onInput={(event) => setPasted(event.currentTarget.value)}
+              onInput={(event) => {
+                forget();
+                setPasted(event.currentTarget.value);
+              }}
             />
           </label>
           <button type="submit">Verify</button>

@@ -16,12 +16,13 @@ import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { everyTenant, type IssuerEntry } from "../base/issuers.ts";
 import { rememberedBy } from "../base/remembered.ts";
-import { securityFields } from "../base/security-events.ts";
+import { type SecurityEvent, securityFields } from "../base/security-events.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { claimNamesOf, parseIssuerFile } from "../config/data-files.ts";
 import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
+import { createSampler } from "../transport/calls/report.ts";
 import { type FileSource, isNamed, type Machine } from "./followed-files.ts";
 import type { FurtherApi } from "./further-apis.ts";
 import { openSessionRoute } from "./session-route.ts";
@@ -155,22 +156,21 @@ function reportAuthentication({ logger, metrics, clock }: Machine): (event: Auth
     if (!isRecent) toldAtMs.set(issuer, nowMs);
     return isRecent;
   };
+  const sample = createSampler(clock);
+  /** Anyone can send such headers: the metrics count all of them, and the log has some. */
+  const warnOfIgnored = (type: SecurityEvent, remoteAddress: string, message: string) => {
+    const leftOut = sample(type);
+    const fields = { ...securityFields(type), remote_address: remoteAddress, left_out: leftOut || undefined };
+    if (leftOut !== undefined) logger.warn(fields, message);
+  };
   return (event) => {
     switch (event.type) {
       case "identity_headers_ignored":
         metrics.identityHeadersIgnored();
-        logger.warn(
-          { ...securityFields(event.type), remote_address: event.remoteAddress },
-          "identity headers of an untrusted peer ignored",
-        );
-        return;
+        return warnOfIgnored(event.type, event.remoteAddress, "identity headers of an untrusted peer ignored");
       case "forwarded_certificate_ignored":
         metrics.forwardedCertificateIgnored();
-        logger.warn(
-          { ...securityFields(event.type), remote_address: event.remoteAddress },
-          "forwarded certificate of an untrusted peer ignored",
-        );
-        return;
+        return warnOfIgnored(event.type, event.remoteAddress, "forwarded certificate of an untrusted peer ignored");
       case "issuer_overreached": {
         const { issuer, tenantId } = event;
         metrics.issuerOverreached(issuer);

@@ -140,3 +140,9 @@ test("from an address that is not the ingress, identity headers are ignored, cou
   expect(logged).toContain("identity headers of an untrusted peer ignored");
   expect(logged).not.toContain("payroll-service");
 });
+
+test("identity headers that are ignored by the hundred leave few lines in the log", async () => {
+  await Promise.all(Array.from({ length: 100 }, () => reasonFor(elsewhere, good)));
+  const lines = elsewhere.gateway.logged.filter((line) => line.includes('"identity_headers_ignored"'));
+  expect(lines.length).toBeLessThan(150);
+});

@@ -11,14 +11,14 @@ export function isProbe(rpc: string | undefined): boolean {
   return rpc?.startsWith("Health/") === true;
 }
 
-/** Log lines per second for refusals of one reason, so that an attacker cannot fill the log. */
-const maxRefusalLines = 20;
+/** Log lines of one kind per second, so that an attacker cannot fill the log. */
+const maxLines = 20;
 /** Most policies that a line names; the record names all. */
 const maxReasons = 32;
 
 /**
  * Returns a function that reports every request: it counts each, and logs each unless its reason of refusal was logged
- * `maxRefusalLines` times in this second. The next line of that reason has the number of lines left out. Health probes
+ * `maxLines` times in this second. The next line of that reason has the number of lines left out. Health probes
  * are logged at `debug`. Unknown paths are not logged, because they are text of the caller.
  */
 export function createReport(logger: Logger, metrics: Metrics, clock: Clock): (answered: Answered) => void {
@@ -95,14 +95,14 @@ interface Sampled {
 }
 
 /** Returns how many lines of this kind were left out before this one; undefined if this one is left out. */
-function createSampler(clock: Clock): (kind: string) => number | undefined {
+export function createSampler(clock: Clock): (kind: string) => number | undefined {
   const kinds = new Map<string, Sampled>();
   return (kind) => {
     const second = Math.floor(clock.now() / 1000);
     const sampled = kinds.get(kind) ?? { second, lines: 0, leftOut: 0 };
     kinds.set(kind, sampled);
     if (sampled.second !== second) Object.assign(sampled, { second, lines: 0 });
-    if (sampled.lines === maxRefusalLines) {
+    if (sampled.lines === maxLines) {
       sampled.leftOut += 1;
       return undefined;
     }

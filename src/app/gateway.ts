@@ -127,7 +127,8 @@ export function serverOptions(
     isMalformedLogged = true;
   };
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
-  const chain = createChain({ headerPrefix: config.headerPrefix, addressOf, ...chainOptions });
+  const takesTokens = config.authMode !== "trusted_headers";
+  const chain = createChain({ headerPrefix: config.headerPrefix, addressOf, takesTokens, ...chainOptions });
   const streamServices = apis.flatMap(({ streams = [] }) => streams);
   const rpcDescs = [...streamServices, ...rpcServices].map(({ desc }) => desc);
   const endSpan = tracing && createCallSpans(methods, rpcDescs, config.tlsCert === undefined ? "http" : "https");

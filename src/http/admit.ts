@@ -171,6 +171,8 @@ interface AccountsOptions {
   readonly addressOf: (inbound: InboundRequest) => string;
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
+  /** Whether calls may carry access tokens. If not, `Authorization` is ignored: tenants may share one. Default: true. */
+  readonly takesTokens?: boolean | undefined;
 }
 
 /** Recognizes credentials that were accepted before, to order calls. They are verified later. */
@@ -197,8 +199,9 @@ export class Accounts {
   }
 
   #credentials(inbound: InboundRequest): string | undefined {
-    const [authorization] = inbound.headerValues("authorization");
-    const shown = authorization?.slice(-tailLength) ?? inbound.headerValues(this.#options.tenantHeader)[0];
+    const { tenantHeader, takesTokens = true } = this.#options;
+    const [authorization] = takesTokens ? inbound.headerValues("authorization") : [];
+    const shown = authorization?.slice(-tailLength) ?? inbound.headerValues(tenantHeader)[0];
     return shown === undefined ? undefined : `${inbound.remoteAddress} ${shown}`;
   }
 }

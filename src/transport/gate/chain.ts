@@ -20,6 +20,8 @@ export interface ChainOptions {
   /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
   readonly verifier: Pick<Authenticator, "authenticate" | "authenticateStill">;
+  /** Whether calls may carry access tokens. Default: true. */
+  readonly takesTokens?: boolean | undefined;
   /** Scopes of a method, default ones included. */
   readonly requiredScopes: (rpc: string) => readonly string[];
   /** Enforces quotas of tenants; absent if there are none. */
@@ -40,9 +42,9 @@ export interface Chain {
 }
 
 export function createChain(options: ChainOptions): Chain {
-  const { addressOf, verifier, requiredScopes, quotas, withoutCredentials } = options;
+  const { addressOf, verifier, takesTokens, requiredScopes, quotas, withoutCredentials } = options;
   const tenantHeader = `${options.headerPrefix}tenant-id`;
-  const accounts = new Accounts({ addressOf, tenantHeader });
+  const accounts = new Accounts({ addressOf, tenantHeader, takesTokens });
   /** A forwarded tenant header must equal the tenant of the credentials; then the scopes (specification 5.5, 5.7). */
   const requireAllowed = (caller: Caller, { call: { inbound }, rpc }: GateContext) => {
     matchTenantHeader(caller, inbound, tenantHeader);

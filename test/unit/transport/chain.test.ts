@@ -8,8 +8,9 @@ import { createChain } from "../../../src/transport/gate/chain.ts";
 
 const caller = { tenantId: "tenant-a", principalId: "p", subject: "s", authSource: "bearer_token", scopes: [] };
 
-function chainOf(authenticate: () => Promise<Caller>) {
+function chainOf(authenticate: (inbound: InboundRequest) => Promise<Caller>, takesTokens?: boolean) {
   return createChain({
+    takesTokens,
     headerPrefix: "x-svc-",
     addressOf: ({ remoteAddress }) => remoteAddress,
     verifier: { authenticate, authenticateStill: authenticate },
@@ -17,9 +18,9 @@ function chainOf(authenticate: () => Promise<Caller>) {
   });
 }
 
-function contextOf(tenantHeader: string) {
+function contextOf(tenantHeader: string, authorization: readonly string[] = []) {
   const inbound: InboundRequest = {
-    headerValues: (name) => (name === "x-svc-tenant-id" ? [tenantHeader] : []),
+    headerValues: (name) => (name === "x-svc-tenant-id" ? [tenantHeader] : name === "authorization" ? authorization : []),
     remoteAddress: "127.0.0.1",
     method: "POST",
     url: "/",
@@ -50,4 +51,14 @@ test("the gate refuses a call in progress if its credentials are refused, or are
   }
   now = good;
   await gateStill(context);
+});
+
+test("if no call carries a token, tenants that share an Authorization header are told apart for admission", async () => {
+  const scopes = ["platform-api.access"];
+  const authenticate = async ({ headerValues }: InboundRequest) =>
+    ({ ...caller, tenantId: headerValues("x-svc-tenant-id")[0], scopes }) as unknown as Caller;
+  const { gate, accounts } = chainOf(authenticate, false);
+  const contexts = ["tenant-a", "tenant-b"].map((tenant) => contextOf(tenant, ["Basic of-the-hop"]));
+  for (const context of contexts) await gate(context);
+  expect(contexts.map(({ call }) => accounts.of(call.inbound).group)).toEqual(["tenant-a", "tenant-b"]);
 });

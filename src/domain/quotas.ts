@@ -36,10 +36,10 @@ interface QuotaRequest {
   /** Whether the call needs no store: it is admitted uncounted while the store is unavailable. */
   readonly isStoreless: boolean;
   /**
-   * Whether it comes beside the request and the record that the call itself took, and is refused if both are above a
-   * period's limit; otherwise a call above the limit uses the whole limit.
+   * What the call itself took, if this comes beside it: refused if both are above a period's limit. Otherwise a call
+   * above the limit uses the whole limit.
    */
-  readonly isWhole?: boolean;
+  readonly beside?: QuotaAmounts;
   readonly signal: AbortSignal;
 }
 
@@ -80,10 +80,8 @@ export class Quotas {
     if (parts.length === 0) return undefined;
     const nowMs = this.#options.clock.now();
     for (const { account } of parts) account.refresh(nowMs);
-    const excessive = parts.find(({ account, amount }) => {
-      const taken = account.name === "artifact_bytes" ? 0 : 1;
-      return request.isWhole === true && taken + amount > account.largest;
-    });
+    const { beside } = request;
+    const excessive = beside && parts.find(({ account, amount }) => beside[account.name] + amount > account.largest);
     if (excessive !== undefined) {
       const { name } = excessive.account;
       this.#options.onEvent(name, "refused");
@@ -142,7 +140,7 @@ export class Quotas {
     };
   }
 
-  #parts({ tenantId, amounts, isWhole }: QuotaRequest): readonly Part[] {
+  #parts({ tenantId, amounts, beside }: QuotaRequest): readonly Part[] {
     const { defaults, tenants } = this.#options.table();
     const quotas = tenants.get(tenantId) ?? defaults;
     const parts: Part[] = [];
@@ -150,7 +148,7 @@ export class Quotas {
       const quota = quotas[name];
       if (quota === undefined || amounts[name] === 0) continue;
       const account = this.#account(tenantId, name, quota);
-      parts.push({ account, amount: isWhole === true ? amounts[name] : Math.min(amounts[name], account.largest) });
+      parts.push({ account, amount: beside ? amounts[name] : Math.min(amounts[name], account.largest) });
     }
     return parts;
   }

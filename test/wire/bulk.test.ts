@@ -310,11 +310,13 @@ const tenants = {
   asking: { requests: hourly(100) },
   bulky: { artifact_bytes: hourly(65_536) },
   streaming: { artifact_bytes: hourly(65_536) },
+  single: { records: hourly(1) },
 };
 const quotas = join(folderForFile("bulk"), "quotas.json");
 replaceFile(quotas, JSON.stringify({ tenants }));
 const limitedClients = Object.entries({
   ...{ limited: "policy.read", asking: "policy.read", bulky: "artifacts.write", streaming: "artifacts.write" },
+  single: "artifacts.write",
   unscoped: "keys.use",
 }).map(([tenantId, scope]) => ({
   ...{ clientId: tenantId, clientSecret: "a secret of the test", tenantId, principalId: "payroll" },
@@ -379,8 +381,11 @@ describe("scopes and quotas", () => {
     expect([status, body.error.reason]).toEqual([429, "rate_limited"]);
   });
 
-  test("quotas count the bytes of artifacts on a stream", async () => {
-    const headers = { authorization: `Bearer ${await tokenOf("streaming")}` };
+  test.each([
+    ["the bytes of artifacts", "streaming"],
+    ["its items as records, and not the stream,", "single"],
+  ])("quotas count %s on a stream", async (_, clientId) => {
+    const headers = { authorization: `Bearer ${await tokenOf(clientId)}` };
     const item = { registration: requestFromRest(methodOn("/v1/sdk/artifact-register"), registration) as Any };
     const acknowledged = Promise.withResolvers<void>();
     async function* requests() {

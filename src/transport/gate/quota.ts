@@ -83,13 +83,15 @@ async function takeMany(
   quotas: Pick<Quotas, "take">,
   count: number,
   isRecorded: boolean,
-  { caller }: Call,
+  { caller, recordedItems = 1 }: Call,
   signal: AbortSignal,
   artifactBytes = 0,
 ): Promise<QuotaHold | undefined> {
   if (caller === undefined) return undefined;
   const amounts = { requests: count, records: isRecorded ? count : 0, artifact_bytes: artifactBytes };
-  const request = { tenantId: caller.tenantId, amounts, isStoreless: false, isWhole: true, signal };
+  // A stream has no record but those of its items.
+  const beside = { requests: 1, records: recordedItems, artifact_bytes: 0 };
+  const request = { tenantId: caller.tenantId, amounts, isStoreless: false, beside, signal };
   return withinDeadline(async () => quotas.take(request), signal);
 }
 

@@ -51,7 +51,8 @@ function world(table: QuotaTable["defaults"]) {
       take,
       isLetIn: async (amounts: Partial<QuotaAmounts> = {}) => (await take(amounts))?.refusal === undefined,
       /** Takes further amounts for items of a call. */
-      takeBeside: (amounts: Partial<QuotaAmounts>) => take({ requests: 0, ...amounts }, { isWhole: true }),
+      takeBeside: (amounts: Partial<QuotaAmounts>) =>
+        take({ requests: 0, ...amounts }, { beside: { requests: 1, records: 0, artifact_bytes: 0 } }),
     };
   };
   const pass = async (ms: number) => {
@@ -171,6 +172,17 @@ describe("quotas", () => {
     expect(await beside(9)).toBe("the tenant's quota of requests is used up");
   });
 
+  test.each([
+    ["artifact_bytes", 100 * kib, 101 * kib],
+    ["records", 10, 11],
+  ] as const)("give a stream's batch all %s of a period, and no more", async (name, limit, more) => {
+    const { gateway } = world({ [name]: { limit, periodSeconds: 60 } });
+    const { takeBeside } = gateway();
+    const beside = async (amount: number) => (await takeBeside({ [name]: amount }))?.refusal?.message;
+    expect(await beside(more)).toContain("for a whole period: send less at once");
+    expect(await beside(limit)).toBeUndefined();
+  });
+
   describe("of bytes", () => {
     const bytes = { artifact_bytes: { limit: 100 * kib, periodSeconds: 60 } };
 
@@ -182,14 +194,6 @@ describe("quotas", () => {
       await pass(minuteMs);
       expect(await isLetIn({ artifact_bytes: 1 })).toBe(true);
       expect(await isLetIn({ artifact_bytes: 5_000 * kib })).toBe(false);
-    });
-
-    test("give the artifacts of a batch all of a period, and no more", async () => {
-      const { gateway } = world(bytes);
-      const { takeBeside } = gateway();
-      const beside = async (artifact_bytes: number) => (await takeBeside({ artifact_bytes }))?.refusal?.message;
-      expect(await beside(101 * kib)).toContain("for a whole period: send less at once");
-      expect(await beside(100 * kib)).toBeUndefined();
     });
 
     test("count unannounced bytes once known, and announced ones that did not arrive as none", async () => {

@@ -41,8 +41,8 @@ export interface Portion {
   readonly granted: number;
   /** What can still be granted to others in this window. */
   readonly left: number;
-  /** Milliseconds until the window ends, which ends the grant too. */
-  readonly waitMs: number;
+  /** When the window ends, which ends the grant too. Milliseconds since the Unix epoch. */
+  readonly endsAtMs: number;
 }
 
 /**
@@ -57,8 +57,8 @@ export interface PortionCounters {
    */
   takePortion(limit: AttemptLimit, wanted: number): Promise<Portion>;
   /**
-   * Takes back unused grants, unless their window has ended.
+   * Takes back unused grants of the window that ends then; nothing if another one has begun.
    * @throws ServiceError `store_unavailable`
    */
-  giveBackPortion(limit: AttemptLimit, unused: number): Promise<void>;
+  giveBackPortion(limit: AttemptLimit, unused: number, endsAtMs: number): Promise<void>;
 }

@@ -330,10 +330,9 @@ class QuotaAccount {
     const { counters, clock, onEvent } = this.#options;
     // Calls that waited for the previous portion ask again in this turn: combine their requests.
     await null;
-    const nowMs = clock.now();
-    this.#usedAtMs = nowMs;
+    this.#usedAtMs = clock.now();
     const wanted = this.#wantedUnits();
-    const { granted, left, waitMs } = await counters.takePortion(this.#limit, wanted).catch((error: unknown) => {
+    const { granted, left, endsAtMs } = await counters.takePortion(this.#limit, wanted).catch((error: unknown) => {
       this.isFailing = true;
       onEvent(this.name, "lease_failed");
       throw error;
@@ -344,7 +343,7 @@ class QuotaAccount {
     this.refresh(answeredAtMs);
     this.#balance += granted * this.#unit;
     this.#leftUnits = left;
-    this.#endsAtMs = nowMs + waitMs;
+    this.#endsAtMs = endsAtMs;
     if (granted < wanted) this.#exhaustedUntilMs = Math.min(this.#endsAtMs, answeredAtMs + askAgainMs);
   }
 
@@ -363,15 +362,12 @@ class QuotaAccount {
   /** Gives back unused grants, and counts use beyond grants. No lease may follow. Always resolves. */
   async giveBack(): Promise<void> {
     this.#isGivenBack = true;
-    const nowMs = this.#options.clock.now();
-    this.refresh(nowMs);
+    const { counters, clock } = this.#options;
+    this.refresh(clock.now());
     const unused = Math.floor(this.#balance / this.#unit);
     this.#balance = 0;
-    const { counters } = this.#options;
     const owed = Math.min(-unused, this.#limit.maximum);
-    // Later, another replica's clock may have begun the next period, to which this does not belong.
-    const isSure = this.#endsAtMs - nowMs > clockDifferenceMs;
-    if (unused > 0 && isSure) await counters.giveBackPortion(this.#limit, unused).catch(() => {});
+    if (unused > 0) await counters.giveBackPortion(this.#limit, unused, this.#endsAtMs).catch(() => {});
     else if (owed > 0) await counters.takePortion(this.#limit, owed).catch(() => {});
   }
 }

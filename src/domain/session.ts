@@ -70,13 +70,13 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
     return Math.max(0, ...waits.filter((waitMs) => waitMs <= windowMs));
   }
 
-  async function countAttempt(limits: readonly AttemptLimit[]): Promise<void> {
+  async function countAttempt(limits: readonly AttemptLimit[]): Promise<Attempts> {
     const knownMs = knownWaitMs(limits);
     if (knownMs > 0) throw tooManyAttempts(knownMs);
-    const reached = await takeAttempt(counters, limits);
-    if (reached.length === 0) return;
-    for (const { counter, waitMs } of reached) reachedUntilMs.set(counter, clock.now() + waitMs);
-    throw tooManyAttempts(Math.max(...reached.map(({ waitMs }) => waitMs)));
+    const { counted, reached } = await takeAttempt(counters, limits);
+    if (reached.length === 0) return counted;
+    for (const { limit, endsAtMs } of reached) reachedUntilMs.set(limit.counter, endsAtMs);
+    throw tooManyAttempts(Math.max(...reached.map(({ endsAtMs }) => endsAtMs)) - clock.now());
   }
 
   return {
@@ -95,16 +95,17 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
       const knownMs = knownWaitMs(limits);
       if (knownMs > 0) throw tooManyAttempts(knownMs);
       // Counted within the slot: waiting attempts do not count. The widest block queues as one party.
-      const client = await slots.run(
+      const { client, counted } = await slots.run(
         blocks.at(-1) ?? address,
         async () => {
-          await countAttempt(limits);
-          return clients.verify(tenantId, clientId, clientSecret);
+          const counted = await countAttempt(limits);
+          return { counted, client: await clients.verify(tenantId, clientId, clientSecret) };
         },
         signal,
       );
       if (client === undefined) throw invalidClient();
-      await giveBackAttempt(counters, ofBlocks);
+      const ofAddress = counted.filter(({ limit }) => ofBlocks.includes(limit));
+      await giveBackAttempt(counters, ofAddress);
       const scopes = narrow(client, request.requestedScopes);
       const { attributes } = client;
       const grant = { tenantId, clientId, scopes, certificateThumbprint };
@@ -115,21 +116,24 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
   };
 }
 
+/** Each in the window that ends then. */
+type Attempts = readonly { readonly limit: AttemptLimit; readonly endsAtMs: number }[];
+
 /**
- * Counts one attempt under each of the limits, or under none if some are reached, and resolves with those. For a moment
- * too many may be counted, never too few.
+ * Counts one attempt under each of the limits, or under none if some are reached. For a moment too many may be counted,
+ * never too few.
  */
 export async function takeAttempt(counters: PortionCounters, limits: readonly AttemptLimit[]) {
   const taken = await Promise.all(limits.map(async (limit) => ({ limit, ...(await counters.takePortion(limit, 1)) })));
   const reached = taken.filter(({ granted }) => granted === 0);
-  const counted = taken.filter(({ granted }) => granted > 0).map(({ limit }) => limit);
+  const counted = taken.filter(({ granted }) => granted > 0);
   if (reached.length > 0) await giveBackAttempt(counters, counted);
-  return reached.map(({ limit: { counter }, waitMs }) => ({ counter, waitMs }));
+  return { counted, reached };
 }
 
-/** Takes back one attempt under each of the limits whose windows have not ended. */
-export async function giveBackAttempt(counters: PortionCounters, limits: readonly AttemptLimit[]): Promise<void> {
-  await Promise.all(limits.map((limit) => counters.giveBackPortion(limit, 1)));
+/** Takes attempts back whose windows have not ended. */
+async function giveBackAttempt(counters: PortionCounters, attempts: Attempts): Promise<void> {
+  await Promise.all(attempts.map(({ limit, endsAtMs }) => counters.giveBackPortion(limit, 1, endsAtMs)));
 }
 
 /** RFC 6749 §3.3: the client may get fewer scopes than it asked for; the answer says which. */

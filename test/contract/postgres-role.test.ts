@@ -41,7 +41,7 @@ test("a role that may only read and write rows can do all that calls need", asyn
   const { ledger, shared } = await open();
   await Promise.all(tenants.map((tenantId) => ledger.append(makeRecord(tenantId))));
   const limit = { counter: "a", maximum: 1, windowMs: 60_000, tenantId: first };
-  expect(await takeAttempt(shared, [limit])).toEqual([]);
+  expect((await takeAttempt(shared, [limit])).reached).toEqual([]);
   expect(await shared.firstUse({ tenantId: first, proof: "p".repeat(43) }, clock.now() + 1_000)).toBe(true);
   await ledger.check();
 });

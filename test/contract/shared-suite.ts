@@ -76,8 +76,9 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
     });
 
     describe("an attempt", () => {
-      /** What `takeAttempt` answers where this limit, and no other, is reached. */
-      const reached = ({ counter }: { counter: string }, waitMs: number) => [{ counter, waitMs }];
+      /** The counters whose limits are reached. */
+      const reachedOf = async (...attempt: Parameters<typeof takeAttempt>) =>
+        (await takeAttempt(...attempt)).reached.map(({ limit, endsAtMs }) => [limit.counter, endsAtMs - clock.nowMs]);
 
       const limit = { tenantId: alice, counter: "client", maximum: 3, windowMs: minuteMs };
       const address = { tenantId: undefined, counter: "address", maximum: 5, windowMs: minuteMs };
@@ -86,18 +87,22 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
         const replica = await open();
         for (let i = 0; i < 3; i++) await takeAttempt(replica, [limit, address]);
         for (let i = 0; i < 3; i++)
-          expect(await takeAttempt(replica, [limit, address])).toEqual(reached(limit, minuteMs));
+          expect(await reachedOf(replica, [limit, address])).toEqual([["client", minuteMs]]);
         const other = { ...limit, counter: "other" };
-        expect(await takeAttempt(replica, [other, address])).toEqual([]);
-        expect(await takeAttempt(replica, [other, address])).toEqual([]);
-        expect(await takeAttempt(replica, [other, address])).toEqual(reached(address, minuteMs));
-        expect(await takeAttempt(replica, [other])).toEqual([]);
+        expect(await reachedOf(replica, [other, address])).toEqual([]);
+        expect(await reachedOf(replica, [other, address])).toEqual([]);
+        expect(await reachedOf(replica, [other, address])).toEqual([["address", minuteMs]]);
+        expect(await reachedOf(replica, [other])).toEqual([]);
       });
     });
 
     describe("a portion", () => {
       const limit = { tenantId: alice, counter: "quota", maximum: 10, windowMs: minuteMs };
-      const portion = (granted: number, left: number, waitMs = minuteMs) => ({ granted, left, waitMs });
+      /** Of a window that ends after so many milliseconds. */
+      const portion = (granted: number, left: number, afterMs = minuteMs) => ({
+        ...{ granted, left },
+        endsAtMs: clock.nowMs + afterMs,
+      });
 
       test("is the wanted amount or what is left, over all replicas, and whole again in the next window", async () => {
         const [one, two] = [await open(), await open()];
@@ -121,15 +126,18 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
 
       test("that is partly returned leaves as much to others, in its own window only", async () => {
         const replica = await open();
-        await replica.takePortion(limit, 8);
+        const { endsAtMs } = await replica.takePortion(limit, 8);
         // More than there was is granted in part, and leaves nothing beyond that behind.
         expect(await replica.takePortion(limit, 8)).toEqual(portion(2, 0));
-        await replica.giveBackPortion(limit, 3);
+        await replica.giveBackPortion(limit, 3, endsAtMs);
         expect(await replica.takePortion(limit, 8)).toEqual(portion(3, 0));
         clock.nowMs += minuteMs;
-        await replica.giveBackPortion(limit, 5);
+        await replica.giveBackPortion(limit, 5, endsAtMs);
         expect(await replica.takePortion(limit, 10)).toEqual(portion(10, 0));
-        await replica.giveBackPortion(limit, 999);
+        // Of the window before, it leaves nothing to this one.
+        await replica.giveBackPortion(limit, 5, endsAtMs);
+        expect(await replica.takePortion(limit, 10)).toEqual(portion(0, 0));
+        await replica.giveBackPortion(limit, 999, endsAtMs + minuteMs);
         expect(await replica.takePortion(limit, 10)).toEqual(portion(10, 0));
       });
 

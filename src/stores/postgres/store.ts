@@ -110,8 +110,8 @@ function countersIn(pool: ConnectionPool, clock: Clock): ReplayStore & PortionCo
     /** A portion of unknown outcome is requested again, and may be lost. */
     takePortion: (limit, wanted) =>
       transact((transaction) => takePortion(transaction, limit, wanted, clock.now()), keyTenant(limit) || "addresses"),
-    async giveBackPortion(limit, unused) {
-      await pool.write(...givingBack(limit, unused, clock.now()));
+    async giveBackPortion(...unused) {
+      await pool.write(...givingBack(...unused));
     },
   };
 }

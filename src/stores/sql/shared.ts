@@ -14,8 +14,8 @@ import type { Queries } from "./queries.ts";
 const isCurrent = `(attempts.window_ends_at_ms > $3::bigint
   AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint + ${clockDifferenceMs})`;
 
-const giveBack = `UPDATE attempts SET taken = CASE WHEN taken > $5::integer THEN taken - $5::integer ELSE 0 END
-   WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent}`;
+const giveBack = `UPDATE attempts SET taken = CASE WHEN taken > $4::integer THEN taken - $4::integer ELSE 0 END
+   WHERE tenant_id = $1 AND counter = $2 AND window_ends_at_ms = $3::bigint`;
 /** Adds parameter 5, beyond the maximum too, so that the answer shows the earlier count. */
 const countPortion = `INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
   VALUES ($1, $2, $5::integer, $3::bigint + $4::bigint)
@@ -43,12 +43,12 @@ export async function takePortion(
   const [row] = counted.rows;
   const left = Math.max(0, limit.maximum - (Number(row?.taken) - wanted));
   const granted = Math.min(wanted, left);
-  return { granted, left: left - granted, waitMs: Number(row?.window_ends_at_ms) - nowMs };
+  return { granted, left: left - granted, endsAtMs: Number(row?.window_ends_at_ms) };
 }
 
-/** Returns the statement that takes back attempts if the window has not ended, and its values. */
-export function givingBack(limit: AttemptLimit, amount: number, nowMs: number): [string, readonly unknown[]] {
-  return [giveBack, [...keyOf(limit), nowMs, limit.windowMs, amount]];
+/** Returns the statement that takes back attempts of the window that ends then, and its values. */
+export function givingBack(limit: AttemptLimit, amount: number, endsAtMs: number): [string, readonly unknown[]] {
+  return [giveBack, [...keyOf(limit), endsAtMs, amount]];
 }
 
 /** The tenant is empty for counters of an address, which no tenant owns. */

@@ -59,7 +59,7 @@ export function sqliteStore({ threads, clock, random, keys }: SqliteStoreOptions
     keepPolicyRevision: writer.keepPolicyRevision,
     firstUse: (use, expiresAtMs) => proofs.firstUse(use, expiresAtMs),
     takePortion: (limit, wanted) => writer.takePortion(limit, wanted, clock.now()),
-    giveBackPortion: (limit, unused) => writer.giveBackPortion(limit, unused, clock.now()),
+    giveBackPortion: (...unused) => writer.giveBackPortion(...unused),
     /** Writes, and requires a running reader thread, if one was started, and the store's keys. */
     async check() {
       await keys.following((signingKey) => writer.probe(clock.now(), signingKey));

@@ -159,8 +159,8 @@ export class SqliteWriter {
     return this.#transact(() => takePortion(this.#queries, limit, wanted, nowMs));
   }
 
-  async giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): Promise<void> {
-    await this.#transact(() => this.#queries.query(...givingBack(limit, unused, nowMs)));
+  async giveBackPortion(...unused: Parameters<typeof givingBack>): Promise<void> {
+    await this.#transact(() => this.#queries.query(...givingBack(...unused)));
   }
 
   /** A real write, because a full disk still reads and locks. */

@@ -18,11 +18,11 @@ export function sharedCounters(): (now: () => number) => PortionCounters {
         const row = rowOf(limit);
         const granted = Math.min(wanted, Math.max(0, limit.maximum - row.taken));
         row.taken += granted;
-        return { granted, left: Math.max(0, limit.maximum - row.taken), waitMs: row.endsAtMs - now() };
+        return { granted, left: Math.max(0, limit.maximum - row.taken), endsAtMs: row.endsAtMs };
       },
-      async giveBackPortion(limit, unused) {
+      async giveBackPortion(limit, unused, endsAtMs) {
         const row = rowOf(limit);
-        row.taken = Math.max(0, row.taken - unused);
+        if (row.endsAtMs === endsAtMs) row.taken = Math.max(0, row.taken - unused);
       },
     };
   };

@@ -139,6 +139,20 @@ describe("limits", () => {
     expect(new Set(outcomes)).toEqual(new Set(["a b c"]));
   });
 
+  test("an attempt that succeeds after its window leaves nothing to the next", async () => {
+    const { ask, state } = world();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.hashing = promise;
+    const late = ask("right");
+    await expect.poll(() => state.hashed).toBe(1);
+    state.hashing = Promise.resolve();
+    state.nowMs += 60_000;
+    for (let i = 0; i < 20; i++) expect(await ask("wrong")).toBe("invalid_client");
+    resolve();
+    expect(await late).toBe("a b c");
+    expect(await ask("wrong", { clientId: "another" })).toBe("rate_limited 60");
+  });
+
   test("a clock that goes back locks out no client for longer than a window", async () => {
     const { ask, state } = world();
     for (let i = 0; i < 21; i++) await ask("wrong");

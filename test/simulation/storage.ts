@@ -138,7 +138,7 @@ export class SqliteStorage {
         const { problem, ...audit } = await auditLog(archive, head, { checks });
         const found = [
           problem,
-          rotationProblem(audit, await archive.signingKeys(head)),
+          rotationProblem(audit, await archive.keysOfLog(head)),
           ...checks.flatMap((check) => check.problems),
         ];
         problems.push(...found.flatMap((one) => (one === undefined ? [] : [`${head.tenantId}: ${one.message}`])));

@@ -102,8 +102,10 @@ async function verify(
     const own = earlier.filter(({ origin }) => origin === head.origin);
     const checks = companionChecks(await archive.companions(head), head, systemClock.now());
     const options = { onProgress, earlier: own, checks: [...checks, policies] };
-    const audit = withKeys(await auditLog(archive, head, options), await archive.signingKeys(head));
-    audits.push({ head, audit, earlier: own, beside: checks.flatMap((check) => check.problems) });
+    const audit = await auditLog(archive, head, options);
+    const problem = audit.problem ?? rotationProblem(audit, await archive.keysOfLog(head));
+    const beside = checks.flatMap((check) => check.problems);
+    audits.push({ head, audit: { ...audit, ...(problem && { problem }) }, earlier: own, beside });
   }
   if (tenant === undefined) for (const revision of await archive.policyRevisions()) await policies.look(revision);
   const isMeant = ({ tenantId }: { readonly tenantId: string | undefined }) => (tenant ?? tenantId) === tenantId;
@@ -128,12 +130,6 @@ async function verify(
   const came = describeUndone(undone).map((line) => `${line}; ${undoneRemedy}`);
   const all = [...wrong, ...orphans, ...policyProblems, ...problems, ...came];
   return { value, text: text === "" && all.length === 0 ? "there are no logs" : text, problems: all };
-}
-
-/** Adds problems of the log's rotations with the keys that have signed. */
-function withKeys(audit: Audit, signingKeys: readonly Uint8Array[]): Audit {
-  const problem = audit.problem ?? rotationProblem(audit, signingKeys);
-  return problem === undefined ? audit : { ...audit, problem };
 }
 
 interface AuditedHead {

@@ -256,12 +256,14 @@ export async function findRotations(entries: AsyncIterable<StoredEntry>): Promis
 
 /**
  * Compares the rotations of a log with the keys that have signed the store's logs, up to the key that this log was
- * rotated to. A log that was opened later begins with a later key. Returns the problem.
+ * rotated to; undefined if the store does not have that key. A log that was opened later begins with a later key. Returns
+ * the problem.
  */
 export function rotationProblem(
   { rotations, firstKey }: { readonly rotations: readonly LogRotation[]; readonly firstKey?: Uint8Array | undefined },
-  signingKeys: readonly Uint8Array[],
+  signingKeys: readonly Uint8Array[] | undefined,
 ): AuditProblem | undefined {
+  if (signingKeys === undefined) return { message: "the head names a signing key that the store does not have" };
   // The rotation of a log to the newest key may be pending.
   if (firstKey !== undefined && !signingKeys.some((key) => sameHash(key, firstKey)))
     return { leafIndex: 0, message: "the genesis record names a key that never signed for this store" };

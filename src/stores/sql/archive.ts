@@ -119,14 +119,16 @@ export function archiveOver(source: ArchiveSource) {
     /** Policy revisions with a stored text. */
     policyRevisions: async () =>
       (await source.query(policyRevisions, [])).rows.map(({ revision }) => revision as string),
+    /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */
+    signingKeys: () => readPublicKeys(source),
     /**
-     * Public keys that have signed checkpoints, the current one last. 32 bytes each. For one log, those up to the key
-     * that it has been rotated to: during a rotation, logs may still have the older one.
+     * Those up to the key that a log has been rotated to: during a rotation, logs may still have the older one.
+     * Undefined if the log names a key that the store does not have.
      */
-    async signingKeys(head?: LogState): Promise<readonly Uint8Array[]> {
+    async keysOfLog({ tenantId }: LogState): Promise<readonly Uint8Array[] | undefined> {
       const keys = await readPublicKeys(source);
-      const stored = head && (await headOfTenant(source, head.tenantId));
-      return stored === undefined ? keys : keys.slice(0, stored.keyPosition + 1);
+      const { keyPosition = 0 } = (await headOfTenant(source, tenantId)) ?? {};
+      return keyPosition > 0 && keyPosition >= keys.length ? undefined : keys.slice(0, keyPosition + 1);
     },
     /** Rows without a log. If a table has many, only some are listed. */
     orphanRows: () => findOrphanRows(source),

@@ -225,7 +225,7 @@ async function auditLogs(archive: OperatorArchive, end: "source" | "target", { o
     const audit = await auditLog(archive, head, {
       onProgress: (leaves) => onProgress?.(`auditing the ${end}: ${head.origin}, ${leaves} of ${head.size}`),
     });
-    const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys(head));
+    const problem = audit.problem ?? rotationProblem(audit, await archive.keysOfLog(head));
     if (problem !== undefined) problems.push(`${end}: ${head.origin}: ${problem.message}`);
   }
   return problems;

@@ -138,6 +138,7 @@ describe("verify of rows beside a log", () => {
     ["UPDATE kept_answers SET tree_size = 9", /leaf 2 refers to a tree of 9 leaves/],
     ["UPDATE kept_answers SET leaf_index = 9, tree_size = 10", /leaf 9 refers to a tree of 10 leaves/],
     ["UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms + 1", /the head says \S+, and the last leaf \S+/],
+    ["UPDATE log_heads SET key_position = 3", /the head names a signing key that the store does not have/],
     [`UPDATE log_heads SET last_recorded_at_ms = ${Date.UTC(2999, 0, 1)}`, /the log is ahead of the clock: .* 2999-/],
   ])("%s", async (statement, problem) => {
     execute(statement);

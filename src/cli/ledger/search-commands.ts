@@ -69,7 +69,11 @@ export const ledgerSearchCommand = command({
       const fields = searchedParameters(asked);
       tellSecurity(context.terminal, "ledger_searched", { ...searched, fields }, "a log is searched", "info");
       const query = { ...criteria, tenantId, summary: criteria.countBy === undefined };
-      const page = await wholePage(archive, query);
+      const isOwn = (one: { readonly tenantId: string | undefined }) => (one.tenantId ?? tenantId) === tenantId;
+      const problem = (await archive.anchorProblems()).find(isOwn)?.message;
+      if (problem !== undefined) context.terminal.err(`the store may lack records: ${problem}\n`);
+      const whole = await wholePage(archive, query);
+      const page = problem === undefined ? whole : { ...whole, found: whole.found.map(withoutMissing) };
       if (page.ambiguous !== undefined) throw searchRefusal([ambiguousId(page.ambiguous).message]);
       if (csv === true) {
         // Beside the table, which a program reads.
@@ -94,6 +98,12 @@ async function wholePage(archive: StoreArchive, query: SearchQuery): Promise<Sea
     if (page.counted !== undefined) counts.push(page.counted);
   } while (page.next !== undefined && found.length < query.limit);
   return { ...page, found, ...(page.counted !== undefined && { counted: sumOf(counts) }) };
+}
+
+/** Of a store that may lack records: its evidence is among those, as far as is known. */
+function withoutMissing(found: FoundRecord): FoundRecord {
+  const { summary } = found;
+  return summary?.evidence === "missing" ? { ...found, summary: { ...summary, evidence: "not_shown" } } : found;
 }
 
 function csvOf({ found, counted }: SearchPage): string {

@@ -1,13 +1,23 @@
 /** `ledger search` and `ledger reindex`, on a store that a service has written, or is writing. */
 import { createHash } from "node:crypto";
+import { cpSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import { manualClock } from "../../contract/ledger-records.ts";
-import { directory, eachWithStore, execute, fileOf, refused, run as runCommand, servedTo } from "./surroundings.ts";
+import { manualClock, storeIn } from "../../contract/ledger-records.ts";
+import {
+  directory,
+  eachWithStore,
+  execute,
+  fileOf,
+  refused,
+  removeDatabase,
+  run as runCommand,
+  servedTo,
+} from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
@@ -60,6 +70,22 @@ test("search prints who did what with which result, and the records", async () =
   const [, place, record] = out.trimEnd().split("\n");
   expect(place).toContain(first?.recordId);
   expect(JSON.parse(record ?? "")).toMatchObject({ record_id: first?.recordId, request: aboutIt.request });
+});
+
+test("an older copy of a store calls no evidence missing", async () => {
+  const { path } = storeIn(directory);
+  const [decision] = await serve("alice", {});
+  cpSync(path, `${path}-old`);
+  const event = { event_type: "protect", outcome: "completed", decision_id: decision?.recordId as string };
+  await serve("alice", { kind: "evidence", request: event, outcome: { citation: "matched" } });
+  const evidenced = async () => {
+    const { out, err } = await run("search", "--json", "--record", decision?.recordId as string);
+    return [JSON.parse(out).found[0].summary.evidence, err.includes("the store may lack records")];
+  };
+  expect(await evidenced()).toEqual(["evidenced", false]);
+  removeDatabase(path);
+  cpSync(`${path}-old`, path);
+  expect(await evidenced()).toEqual(["not_shown", true]);
 });
 
 test("an empty result says what was searched", async () => {

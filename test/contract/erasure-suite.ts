@@ -240,7 +240,14 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       const event = await append(alice, { kind: "evidence" });
       await erase(alice, event.recordId);
       await append(alice, question);
-      expect(await codes()).toEqual(["not_shown", "not_expected", "not_shown", "not_expected"]);
+      const before = ["not_shown", "not_expected", "not_shown", "not_expected"];
+      expect(await codes()).toEqual(before);
+      const { recordId: decision_id } = await append(alice);
+      const done = await append(alice, { kind: "evidence", request: { decision_id }, outcome: { citation: "matched" } });
+      expect(await codes()).toEqual([...before, "evidenced"]);
+      // Lost, and not erased.
+      await fixture.deleteOpening("alice", done.recordId);
+      expect(await codes()).toEqual([...before, "not_shown"]);
     });
 
     test("a record restored by a backup stays hidden, and is erased again on request", async () => {

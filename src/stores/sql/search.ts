@@ -47,8 +47,8 @@ const indexOfRecord = "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND r
 const lastErasedOf = `SELECT max(erasures.leaf_index) AS leaf_index FROM erasures CROSS JOIN entries
    WHERE erasures.tenant_id = $1 AND entries.tenant_id = erasures.tenant_id
      AND entries.record_id = erasures.record_id AND position($2::bytea IN leaf) > 0`;
-/** Kinds of records that cite decisions, as leaves spell them. */
-const citing = ['"kind":"evidence"', '"kind":"registration"'].map((text) => Buffer.from(text));
+/** Kinds of records that cite decisions. */
+const citing = ["evidence", "registration"] as const;
 /** Two show that a prefix is not unique. */
 const idsFrom = "SELECT record_id FROM entries WHERE tenant_id = $1 AND record_id >= $2 ORDER BY record_id LIMIT 2";
 /** Result of reading the index. */
@@ -234,6 +234,8 @@ async function withEvidence(log: IndexedLog, found: readonly FoundRecord[]): Pro
   /** Decisions without evidence so far, in the order of the log. */
   const open = new Map(decisions.toSorted(byLeaf).map((each) => [each.recordId, each]));
   let [leavesLeft, recordsLeft, isComplete] = [maxEvidenceLeaves, maxEvidenceRecords, true];
+  /** The last leaves whose records lost their citation: they were erased, or cannot be opened. */
+  const lost = { evidence: -1, registration: -1 };
   for (const range of evidenceRanges(open, log.size)) {
     const leaves = await citingLeaves(log, range, [...open.keys()]);
     leavesLeft -= range.end - range.first;
@@ -242,24 +244,23 @@ async function withEvidence(log: IndexedLog, found: readonly FoundRecord[]): Pro
     if (!isComplete) break;
     for (let at = 0; at < leaves.length; at += recordsEach)
       for (const [leafIndex, row] of await readEntries(queries, tenantId, leaves.slice(at, at + recordsEach))) {
-        const match = verified(leafIndex, row, [], true);
-        if (match?.record !== undefined) arrived.take(match.place.kind, summaryOf(match.record));
+        const { place, record } = verified(leafIndex, row, [], true) ?? {};
+        const kind = citing.find((one) => one === place?.kind);
+        if (kind !== undefined && record !== undefined) arrived.take(kind, summaryOf(record));
+        else if (kind !== undefined) lost[kind] = Math.max(lost[kind], leafIndex);
       }
     for (const [id, { summary = {} }] of open)
       if (arrived.of(id, summary, { events: false, registrations: false }) === "evidenced") open.delete(id);
   }
-  // An erased record lost its citation.
-  const [events, registrations] = await Promise.all(
-    citing.map(async (kind) => {
-      const [erased] = (await queries.query(lastErasedOf, [tenantId, kind])).rows;
-      return (erased?.leaf_index as number | null | undefined) ?? -1;
-    }),
-  );
+  for (const kind of citing) {
+    const [erased] = (await queries.query(lastErasedOf, [tenantId, Buffer.from(`"kind":"${kind}"`)])).rows;
+    lost[kind] = Math.max(lost[kind], (erased?.leaf_index as number | null | undefined) ?? -1);
+  }
   return found.map((each) => {
     const { summary, recordId, leafIndex } = each;
     if (summary?.expects_evidence === undefined) return each;
-    const isAllTaken = (lastErased = -1) => isComplete && leafIndex > lastErased;
-    const taken = { events: isAllTaken(events), registrations: isAllTaken(registrations) };
+    const isAllTaken = (kind: keyof typeof lost) => isComplete && leafIndex > lost[kind];
+    const taken = { events: isAllTaken("evidence"), registrations: isAllTaken("registration") };
     const evidence = arrived.of(recordId, summary, taken);
     return { ...each, summary: { ...summary, evidence } };
   });

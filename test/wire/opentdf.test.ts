@@ -360,6 +360,9 @@ test("refuses a file whose decision has a second artifact, whose facts may be ot
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
     expect(refusal.text).toContain("resource.attribute_values.fqns");
   }
+  // Without the scopes of the action, nothing is looked up.
+  const caller = kas({ scope: "platform-api.access keys.use decisions.delegate" });
+  expect(await refusalOf(ask(file.fqns, { caller, action: "protect" }))).toMatchObject({ reason: "missing_scope" });
 });
 
 test("a registration of another principal's artifact does not lead its decision to that artifact", async () => {

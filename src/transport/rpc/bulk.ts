@@ -168,10 +168,16 @@ export interface AskingOptions {
 export type Asking = ReturnType<typeof createAsking>;
 
 export function createAsking(evaluations: Evaluations, { takeItems }: AskingOptions) {
+  /** Throws a ServiceError `missing_scope` unless the caller has the scopes for all questions. */
+  function requireScopesFor(requests: readonly EvaluationRequest[], context: HandlerContext): void {
+    const caller = callerOf(context);
+    requireScopes(caller, evaluations.scopesFor(caller, requests), presentedScheme(callOf(context).inbound));
+  }
   return {
     /** Rejects as `Evaluations.prepare`. */
     prepare: (questions: readonly PathedQuestion[], context: HandlerContext) =>
       evaluations.prepare(callerOf(context), questions, () => pause(callOf(context))),
+    requireScopes: requireScopesFor,
     /**
      * Evaluates the questions if the caller has the scopes for all of them. `stopsAfter` may end the evaluation early.
      *
@@ -180,9 +186,8 @@ export function createAsking(evaluations: Evaluations, { takeItems }: AskingOpti
     async decide(requests: readonly EvaluationRequest[], context: HandlerContext, stopsAfter?: StopRule) {
       const identity = identityOf(context);
       // Check the scopes of all questions before the first is evaluated.
+      requireScopesFor(requests, context);
       const call = callOf(context);
-      const required = evaluations.scopesFor(identity.caller, requests);
-      requireScopes(identity.caller, required, presentedScheme(call.inbound));
       if (requests.length === 0) call.recordedItems = 0;
       // The call itself was counted as one of them.
       const others = requests.length - 1;

@@ -44,22 +44,27 @@ export function createOpentdfService(
     const files = resources.map((resource, i) => fileOf(resource, pathOf(i)));
     const user = await userOf(entityIdentifier, context);
     const decisionIds = [...new Set(files.flatMap(({ decisionId }) => decisionId ?? []))];
+    const prepare = (found: Awaited<ReturnType<typeof registeredWith>>) => {
+      const questions = files.map((file, i) => {
+        const registration = file.decisionId && found[decisionIds.indexOf(file.decisionId)];
+        // Facts of one would not be those of the other, and without facts a forbid that reads them does not apply.
+        if (registration === "several")
+          throw invalidRequest(
+            `${pathOf(i)}.attribute_values.fqns`,
+            "artifact.one",
+            "must name a decision of one artifact at most",
+          );
+        return {
+          question: tdfQuestion(file, user, action?.name ?? "", fulfillableObligationFqns, registration),
+          at: (field: string) => placeOf(field, pathOf(i)),
+        };
+      });
+      return asking.prepare(questions, context);
+    };
+    // What is registered makes no difference to the scopes: nothing is looked up without them.
+    asking.requireScopes(await prepare([]), context);
     const found = await registeredWith(ledger, identityOf(context), decisionIds);
-    const questions = files.map((file, i) => {
-      const registration = file.decisionId && found[decisionIds.indexOf(file.decisionId)];
-      // Facts of one would not be those of the other, and without facts a forbid that reads them does not apply.
-      if (registration === "several")
-        throw invalidRequest(
-          `${pathOf(i)}.attribute_values.fqns`,
-          "artifact.one",
-          "must name a decision of one artifact at most",
-        );
-      return {
-        question: tdfQuestion(file, user, action?.name ?? "", fulfillableObligationFqns, registration),
-        at: (field: string) => placeOf(field, pathOf(i)),
-      };
-    });
-    const decided = await asking.decide(await asking.prepare(questions, context), context);
+    const decided = await asking.decide(await prepare(found), context);
     return decided.map((one, i) => ({
       $typeName: "authorization.v2.ResourceDecision",
       ephemeralResourceId: resources[i]?.ephemeralId ?? "",

@@ -123,7 +123,7 @@ function membersIn(text: string): ReadonlyMap<string, string> {
     if (members.has(name)) throw new RangeError(`name ${name} once`);
     if (name !== "tdf_attribute_fqns" && !valuePattern.test(value))
       throw new RangeError(`give ${name} a value of visible ASCII characters without a comma`);
-    members.set(name, value);
+    members.set(name, name === "tdf_attribute_fqns" ? [...new Set(value.split(";"))].sort().join(";") : value);
   }
   return members;
 }

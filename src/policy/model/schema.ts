@@ -33,7 +33,7 @@ export const policyActions: readonly PolicyAction[] = Object.values(actionGroups
  * Version of the evaluation: Cedar's, and that of our rules (inputs, layers, merge). Raise the second if the same
  * bundle could answer the same question differently.
  */
-export const engineVersion = `cedar ${cedarVersion}, rules 3`;
+export const engineVersion = `cedar ${cedarVersion}, rules 4`;
 
 const cedarTypes: Readonly<Record<ValueKind, string>> = {
   text: "String",

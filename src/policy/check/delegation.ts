@@ -5,10 +5,11 @@
  * permitting.
  *
  * The conditions are one formula over comparisons, so that `a && b` and `if a then b else false` are equal. A
- * comparison of a member with something else depends on the subject, each by itself. Everything else may be true or
- * false, as is worst for the permit; so may a comparison that is not recognised here, such as one of a member with
- * itself.
+ * comparison of a member with something else depends on the subject, and on other comparisons of the member with texts
+ * as far as these are related. Everything else may be true or false, as is worst for the permit; so may a comparison that
+ * is not recognised here, such as one of a member with itself.
  */
+import { isLike } from "../../base/text-forms.ts";
 import { type Binary, type Expression, isBinary, operandsOf, type Program } from "../evaluate/program.ts";
 import { pathOf } from "./reads.ts";
 
@@ -20,6 +21,8 @@ export function countsOnBehalfOf({ forbids, conditions }: Pick<Program, "forbids
 
 /** Steps after which a formula is too large to be checked. Thousands of names in one list take fewer. */
 const maximumSteps = 100_000;
+/** Comparisons with texts after which their relations are left out: there are as many as pairs. */
+const maximumRelated = 16;
 
 /** A reduced ordered binary decision diagram. */
 type Diagram = boolean | Choice;
@@ -35,6 +38,8 @@ class Formula {
   readonly #variables = new Map<string, number>();
   readonly #choices = new Map<string, Choice>();
   readonly #results = new Map<string, Diagram>();
+  /** Comparisons of members of the subject with a text, or with texts between wildcards. */
+  readonly #compared: { readonly member: string; readonly texts: readonly string[]; readonly holds: Diagram }[] = [];
   #steps = 0;
 
   /** Whether no path that ignores the subject leads to `true`. */
@@ -47,7 +52,21 @@ class Formula {
       seen.add(diagram);
       return permitsAnyone(diagram.then) || permitsAnyone(diagram.else);
     };
-    return !permitsAnyone(this.#all(clauses)) && this.#steps <= maximumSteps;
+    const permits = this.#all(clauses);
+    return !permitsAnyone(this.#choose(this.#relations(), permits, true)) && this.#steps <= maximumSteps;
+  }
+
+  /** What comparisons of one member say of each other: a text like `ab*` is like `a*` too, and `b` is neither. */
+  #relations(): Diagram {
+    if (this.#compared.length > maximumRelated) return true;
+    const relations = this.#compared.flatMap((one) =>
+      this.#compared.flatMap((other) => {
+        if (one === other || one.member !== other.member) return [];
+        if (isLike(one.texts.join(anyText), other.texts)) return [this.#choose(one.holds, other.holds, true)];
+        return one.texts.length > 1 ? [] : [this.#choose(one.holds, this.#not(other.holds), true)];
+      }),
+    );
+    return this.#all(relations);
   }
 
   #of(expression: Expression): Diagram {
@@ -97,7 +116,10 @@ class Formula {
     const unused = (this.#variables.size + 1) * (dependsOnSubject(expression) ? 1 : -1);
     const variable = this.#variables.get(name) ?? unused;
     this.#variables.set(name, variable);
-    return this.#choice(variable, true, false);
+    const holds = this.#choice(variable, true, false);
+    const texts = variable === unused && variable > 0 ? textsOf(expression) : undefined;
+    if (texts !== undefined) this.#compared.push({ member: JSON.stringify(expression[1]), texts, holds });
+    return holds;
   }
 
   /** From the end, so that diagrams in the order of their variables are joined at once. */
@@ -188,6 +210,16 @@ function isOfNoSubject(member: Expression, [operator, text]: Expression): boolea
   if (path === "context.on_behalf_of.property_values") return !text.includes("=");
   return text === "" && (path === "context.on_behalf_of.type" || path === "context.on_behalf_of.id");
 }
+
+/** Texts that a member is compared with; one if there is no wildcard. Undefined for other comparisons. */
+function textsOf(expression: Expression): readonly string[] | undefined {
+  if (expression[0] === "like") return expression.slice(2) as string[];
+  const [operator, text] = operandsOf(expression)[1] ?? [];
+  return expression[0] === "==" && operator === "value" && typeof text === "string" ? [text] : undefined;
+}
+
+/** Stands for what a wildcard matches: no text in a policy has it. */
+const anyText = "\ud800";
 
 /** Whether it is a `like` of wildcards only. */
 function isAnyText(expression: Expression): boolean {

@@ -67,7 +67,15 @@ test.each<[string, boolean]>([
     'context.on_behalf_of.id != ""',
     '!(["", "a"].contains(context.on_behalf_of.type)) || context.on_behalf_of.type == "a"',
     '!(context.on_behalf_of.property_values.containsAny(["suspended"]))',
+    'context.on_behalf_of.id like "a*" || !(context.on_behalf_of.id like "ab*")',
+    'context.on_behalf_of.id != "a" || context.on_behalf_of.id != "b"',
+    'context.on_behalf_of.id != "ab" || context.on_behalf_of.id like "*b"',
   ].map((condition): [string, boolean] => [`when { context has on_behalf_of && (${condition}) }`, false]),
+  ...[
+    'context.on_behalf_of.id like "a*" || !(context.on_behalf_of.id like "*b")',
+    'context.on_behalf_of.id != "a" || context.on_behalf_of.type != "b"',
+    'context.on_behalf_of.id like "a*b" || !(context.on_behalf_of.id like "ab*")',
+  ].map((condition): [string, boolean] => [`when { context has on_behalf_of && (${condition}) }`, true]),
   // A list of many names, and the same in another order.
   [`when { context has on_behalf_of && ${manyNames(1)}.contains(context.on_behalf_of.id) }`, true],
   [

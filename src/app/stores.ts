@@ -1,12 +1,12 @@
 /** The store of a service and its witnesses, opened by its settings, and their readiness. */
-import { ServiceError } from "../base/errors.ts";
+import { messageOf, ServiceError } from "../base/errors.ts";
 import type { LedgerEvents } from "../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import { trustedWitnesses } from "../ledger/witness/http-witness.ts";
 import { Witnesses, type WitnessResult } from "../ledger/witness/witnesses.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { storeBackend } from "../stores/backends.ts";
-import { KeyFileError } from "../stores/files/key-file.ts";
+import { settingOf } from "../stores/files/errors.ts";
 import type { ServiceStores } from "../stores/sql/backend.ts";
 import type { Machine } from "./followed-files.ts";
 import type { ServeConfig } from "./gateway.ts";
@@ -28,8 +28,7 @@ export async function openStores(
   const stores = await backend
     .openStores(config, { clock, random, logger, openAnchor, events })
     .catch((cause: unknown) => {
-      const setting = cause instanceof KeyFileError ? "SVC_LEDGER_KEY" : "SVC_STORE";
-      throw new Error(`${setting}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, { cause });
+      throw new Error(`${settingOf(cause)}: ${messageOf(cause)}`, { cause });
     });
   metrics.watchStuck(() => stores.stuck().length);
   return stores;

@@ -190,7 +190,7 @@ test("another origin is refused once a log exists, and its own is served again",
   const ledger = await fixture.open(options);
   await ledger.append(makeRecord(alice));
   await ledger.close();
-  await expect(start(elsewhere)).rejects.toThrow(/^SVC_LEDGER_ORIGIN: .* prefix ledger\.example\/logs/);
+  await expect(start(elsewhere)).rejects.toThrow("prefix ledger.example/logs");
   await start();
 });
 

@@ -1,6 +1,6 @@
 /** The life of the process: what it starts with, what it refuses to start with, and how it ends. */
 import { once } from "node:events";
-import { chmodSync, copyFileSync, mkdtempSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -82,6 +82,9 @@ describe("starting", () => {
     ["SVC_LEDGER_KEY", "a file of something else", (file) => file, /holds no private key/],
     ["SVC_STORE", "a file of something else", (file) => `sqlite:${file}`, /not a database/],
     ["SVC_STORE", "a database that is not there", () => "postgres://u:hunter2@127.0.0.1:1/d", /ECONNREFUSED/],
+    ["SVC_LEDGER_KEY", "a file that cannot be made", () => join(nowhere(), "key"), /key cannot be made \(ENOENT\)/],
+    ["SVC_ANCHOR", "a file that cannot be made", () => join(nowhere(), "anchor"), /the anchor cannot be used: ENOENT/],
+    ["SVC_ANCHOR", "a file of something else", (file) => file, /the anchor cannot be used: file is not a database/],
   ])("is refused, with %s named, if that is %s", async (name, _, value, message) => {
     const file = join(directory, "note.txt");
     writeFileSync(file, "neither key nor database\n".repeat(50), { mode: 0o600 });
@@ -91,6 +94,16 @@ describe("starting", () => {
     expect(said).toMatch(new RegExp(`^${name}: `, "m"));
     expect(said).toMatch(message);
     expect(said).not.toMatch(/ {4}at |hunter2/);
+  });
+
+  test("is refused, with SVC_LEDGER_ORIGIN named, if the logs have another origin", async () => {
+    const service = await start();
+    expect((await rest(service.url + evidence.restPath, { token: token(), body: evidenceBody })).status).toBe(200);
+    service.child.kill("SIGTERM");
+    await service.ended;
+    const elsewhere = await spawn({ ...settings, SVC_LEDGER_ORIGIN: "elsewhere.example" });
+    expect(await elsewhere.ended).toEqual({ code: 1, signal: null });
+    expect(elsewhere.errors()).toMatch(/^SVC_LEDGER_ORIGIN: is elsewhere\.example, but .*\n$/);
   });
 
   test("a reload by SIGHUP does not end a service that has not started yet", async () => {
@@ -111,6 +124,13 @@ describe("starting", () => {
     expect(service.errors()).toBe(`${name}: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
   });
 });
+
+/** A folder that is a link to nothing. */
+const nowhere = () => {
+  const link = join(directory, "link");
+  symlinkSync(join(directory, "nothing"), link);
+  return link;
+};
 
 describe("stopping", () => {
   test.each(["SIGTERM", "SIGINT"] as const)("%s of an idle service with open connections is clean", async (signal) => {

@@ -8,23 +8,16 @@ import { listed } from "../../base/visible-text.ts";
 import type { ConfigFor } from "../../config/config.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { AnchorFileError, BackupTargetError } from "../../stores/files/errors.ts";
+import { settingOf } from "../../stores/files/errors.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import type { RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { type Context, reasonProblems } from "./command.ts";
 import { Refusal } from "./terminal.ts";
 
-/** The problem of a store that could not be used, with the name of its setting. */
-function storeProblem(error: unknown): string {
-  const isTarget = error instanceof BackupTargetError;
-  const setting = isTarget ? "--to" : error instanceof AnchorFileError ? "SVC_ANCHOR" : "SVC_STORE";
-  return `${setting}: ${messageOf(error)}`;
-}
-
 /** Does work with a store; turns errors into a Refusal that names the setting. */
 export function inStore<Result>(work: () => Promise<Result>): Promise<Result> {
   return work().catch((error: unknown) => {
-    throw error instanceof Refusal ? error : new Refusal(storeProblem(error));
+    throw error instanceof Refusal ? error : new Refusal(`${settingOf(error)}: ${messageOf(error)}`);
   });
 }
 

@@ -33,7 +33,7 @@ export function originPrefixProblem(origins: Iterable<string>, prefix: string): 
   }
   return other === undefined
     ? undefined
-    : `SVC_LEDGER_ORIGIN: is ${prefix}, but the logs of this store have the prefix ${other}, and keep it`;
+    : `is ${prefix}, but the logs of this store have the prefix ${other}, and keep it`;
 }
 
 /** Throws a RangeError if origins cannot begin with the text. */

@@ -197,14 +197,14 @@ export const anchorConnection = { readOnly: false, durability: "process" } as co
 
 /** Creates the anchor's file if it is missing. Throws `IncompatibleStoreError` if the file is another kind. */
 export function createAnchor(path: string, busyTimeoutMs: number): void {
-  createDatabaseFile(path);
   naming(path, () => {
+    createDatabaseFile(path);
     using connection = openReal({ ...anchorConnection, path, busyTimeoutMs });
     inTransaction(connection, () => {
       const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
       if (id === applicationId) return;
       const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
-      if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`);
+      if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`, "SVC_ANCHOR");
       connection.exec(schema);
     });
   });
@@ -227,12 +227,12 @@ export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
  * another store's, and as `SqliteAnchor.open`.
  */
 export function openAnchorOf(path: string, storeId: string, openConnection: OpenConnection = openReal): SqliteAnchor {
-  if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing: nothing may be appended.`);
+  if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing: nothing may be appended.`, "SVC_ANCHOR");
   const options = { ...anchorConnection, path, busyTimeoutMs: commandBusyTimeoutMs };
   const anchor = SqliteAnchor.open(options, openConnection);
   try {
     if (anchor.storeId() === storeId) return anchor;
-    throw new IncompatibleStoreError(`${path} is not the anchor of this store: nothing may be appended.`);
+    throw new IncompatibleStoreError(`${path} is not the anchor of this store: nothing may be appended.`, "SVC_ANCHOR");
   } catch (error) {
     anchor.close();
     throw error;

@@ -1,7 +1,7 @@
 /** The file of the keys that sign checkpoints: PEM, the current key first, retiring ones after it. */
 
 import { createPrivateKey } from "node:crypto";
-import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../../base/ids.ts";
 import { parseJson } from "../../base/json.ts";
@@ -28,9 +28,10 @@ export type SigningKeys = readonly [FileKey, ...FileKey[]];
 /** JSON of an operator's statement may precede a key, in text that PEM readers skip (RFC 7468 §2, §5.2). */
 const pemKey = /(?:^Rotation: (?<statement>.*)\n)?(?<pem>-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----)/gm;
 
-/** The file exists and cannot be used; the message says why, without the file's content. */
+/** The file cannot be used, or made; the message says why, without the file's content. */
 export class KeyFileError extends Error {
   override readonly name = "KeyFileError";
+  readonly setting = "SVC_LEDGER_KEY";
 }
 
 /** Reads the keys; undefined if there is no file. Throws a KeyFileError. */
@@ -45,20 +46,27 @@ export function readKeyFile(path: string): SigningKeys | undefined {
   return [first, ...rest];
 }
 
-/** Writes a key file. Mode 0600; durable when it returns. Throws a file system error `EEXIST` if the file exists. */
+/**
+ * Writes a key file. Mode 0600; durable when it returns. Throws a file system error, `EEXIST` if the file exists, and
+ * leaves no file then that it made.
+ */
 export function createKeyFile(path: string, keys: SigningKeys): void {
   makeDirectory(dirname(path), 0o700);
   const file = openSync(path, "wx", 0o600);
   try {
-    writeSync(file, pemOf(keys));
+    writeFileSync(file, pemOf(keys));
     fsyncSync(file);
+  } catch (error) {
+    // On a full disk. A file without a key would be refused from then on.
+    rmSync(path, { force: true });
+    throw error;
   } finally {
     closeSync(file);
   }
   syncDirectory(dirname(path));
 }
 
-/** Makes a key and its file, or reads one made meanwhile. Throws a KeyFileError or a file system error. */
+/** Makes a key and its file, or reads one made meanwhile. Throws a KeyFileError. */
 export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
   const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
   try {
@@ -66,7 +74,7 @@ export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | und
     return keys;
   } catch (error) {
     if (isFileError(error, ["EEXIST"])) return readKeyFile(keyPath);
-    throw error;
+    throw new KeyFileError(`${keyPath} cannot be made${codeText(error)}.`, { cause: error });
   }
 }
 

@@ -50,7 +50,7 @@ export async function checkAnchor(
 export async function checkOrigins(queries: Queries, prefix: string): Promise<void> {
   const origins = (await heads(queries)).map(({ origin }) => origin);
   const problem = originPrefixProblem(origins, prefix);
-  if (problem !== undefined) throw new IncompatibleStoreError(problem);
+  if (problem !== undefined) throw new IncompatibleStoreError(problem, "SVC_LEDGER_ORIGIN");
 }
 
 /** Rejects with `IncompatibleStoreError` if a log is ahead of the clock, and no operator accepted its time. */
@@ -79,12 +79,13 @@ export async function admitKeys(queries: Queries, { anchor, keyPath, random }: A
     throw new IncompatibleStoreError(
       `${keyPath} is missing, and this store has a key or logs. Put the key back that signs them: every replica has the ` +
         "same one. If nothing was ever signed, make one with `keys generate`.",
+      "SVC_LEDGER_KEY",
     );
   const [current, ...retiring] = keys;
   if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
   // Only the holder of the old key may hand over to a new one.
   if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
-    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
+    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`, "SVC_LEDGER_KEY");
   await queries.query(noteKey, [current.publicKey]);
   return keys;
 }

@@ -1,5 +1,5 @@
 /** Files that commands change: the same users can read one as before, and no others. */
-import { chmodSync, chownSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { updateFile } from "../../../src/files/file-system.ts";
@@ -45,6 +45,14 @@ describe.skipIf(process.platform === "win32").each(ways)("%s that is changed", (
     const { uid, gid } = statSync(path);
     expect([uid, gid, modeOf(path)]).toEqual([owner, group, 0o640]);
   });
+});
+
+test("a key file that cannot be written leaves nothing in its place", () => {
+  const full = () => {
+    throw new Error("no space left");
+  };
+  expect(() => createKeyFile(path, [{ ...key(1), privateKey: { export: full } } as never])).toThrow("no space left");
+  expect(existsSync(path)).toBe(false);
 });
 
 test.skipIf(process.platform === "win32")("a new file is readable by its owner only", () => {

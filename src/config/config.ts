@@ -22,6 +22,7 @@ const keys = {
   witnesses: ["witnesses"],
   keys: ["ledgerKey"],
   ledger: ["store", "storePasswordFile", "anchor", "ledgerKey"],
+  ledger_start: ["store", "storePasswordFile", "anchor", "ledgerKey", "ledgerOrigin"],
   anchor: ["store", "anchor", "ledgerKey", "witnesses"],
   clients: ["sessionClients"],
   ops_credentials: ["opsCredentials"],

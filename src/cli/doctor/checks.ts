@@ -24,12 +24,14 @@ import { settings } from "../../config/settings.ts";
 import { parseOpsCredentials } from "../../credentials/ops-credentials.ts";
 import { parseClientFile } from "../../credentials/session-clients.ts";
 import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
+import { originPrefixProblem } from "../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
 import { engineOf } from "../../policy/engine/engine.ts";
 import { describeProblem } from "../../policy/model/problem.ts";
 import { readKeyFile } from "../../stores/files/key-file.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
+import { copyProblem } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import type { Context } from "../frame/command.ts";
 import { withArchive } from "../frame/store.ts";
@@ -359,12 +361,14 @@ const databaseRemedies: Remedies = [
 ];
 
 const keyRemedy = "put the key back that signed the logs: without it none of them goes on";
+const copyRemedy = "set SVC_STORE to the store that continues the logs, or end the copy: docs/postgresql.md";
+const originRemedy = "set it to the prefix of the logs, or SVC_STORE to a store of this prefix";
 
 /** Checks that the store exists, can be reached, and matches its anchor, its key and the clock. */
 export const store: Check = {
   remedy: "see whether the database, or the file system, hangs",
   async look(found) {
-    const config = found.load("ledger");
+    const config = found.load("ledger_start");
     const remedy = reachRemedy[config.store.kind];
     if (config.store.kind === "sqlite" && !existsSync(config.store.path)) {
       const { path } = config.store;
@@ -382,13 +386,22 @@ export const store: Check = {
   },
 };
 
-async function examine(found: Findings, archive: OperatorArchive, { ledgerKey }: ConfigFor<"ledger">): Promise<void> {
+async function examine(
+  found: Findings,
+  archive: OperatorArchive,
+  { ledgerKey, ledgerOrigin }: ConfigFor<"ledger_start">,
+): Promise<void> {
   const beforeMs = systemClock.now();
   const theirMs = await archive.clockMs();
   if (theirMs !== undefined) found.clock("the database", theirMs, beforeMs, systemClock.now());
   const before = found.all.length;
   const logs = await archive.logs();
   const records = logs.reduce((sum, { size }) => sum + size, 0);
+  const copied = copyProblem(await archive.copyState());
+  if (copied !== undefined) found.failed(`SVC_STORE: ${copied}`, copyRemedy);
+  const origins = logs.map(({ origin }) => origin);
+  const foreign = ledgerOrigin === undefined ? undefined : originPrefixProblem(origins, ledgerOrigin);
+  if (foreign !== undefined) found.failed(`SVC_LEDGER_ORIGIN: ${foreign}`, originRemedy);
   for (const { message } of await archive.anchorProblems())
     found.failed(message, "nothing may be signed like this: docs/operations.md, Restore");
   for (const line of describeUndone(await archive.undoneErasures()))

@@ -115,6 +115,7 @@ export function archiveOver(source: ArchiveSource) {
       (await readTiles(source, tenantId, [{ level, index }]))(level, index),
     /** The database's clock, in milliseconds since the Unix epoch; undefined if the store uses the machine's. */
     clockMs: async () => source.clockMs?.(),
+    copyState: () => readCopyState(source),
     companions: ({ tenantId }: LogState) => companionsOf(source, tenantId),
     /** Policy revisions with a stored text. */
     policyRevisions: async () =>

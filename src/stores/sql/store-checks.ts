@@ -92,16 +92,19 @@ export function toCopyState(row: Row | undefined): CopyState | undefined {
 
 /** Throws `IncompatibleStoreError` if the store takes part in a copy. `store` begins its message. */
 export function requireServable(state: CopyState | undefined, store: string): void {
-  if (state === undefined) return;
-  if (state.part === "target")
-    throw new IncompatibleStoreError(
-      `${store} is not complete: a store is being copied to it, or such a copy was broken off: finish it with ` +
-        "`store copy`.",
-    );
-  throw new IncompatibleStoreError(
-    state.isFinal
-      ? `${store} is sealed: it was copied to the store ${state.otherStoreId}, which continues its logs.`
-      : `${store} is sealed: a copy to another store is under way, or was broken off. Run \`store copy\` again, or take ` +
-          "the seal off with `store copy --abandon`.",
+  const problem = copyProblem(state);
+  if (problem !== undefined) throw new IncompatibleStoreError(`${store} ${problem}`);
+}
+
+/** Returns why no service may use a store that takes part in a copy, after its name; undefined if it does not. */
+export function copyProblem(state: CopyState | undefined): string | undefined {
+  if (state?.part === "target")
+    return "is not complete: a store is being copied to it, or such a copy was broken off: finish it with `store copy`.";
+  if (state?.isFinal === true)
+    return `is sealed: it was copied to the store ${state.otherStoreId}, which continues its logs.`;
+  return (
+    state &&
+    "is sealed: a copy to another store is under way, or was broken off. Run `store copy` again, or take the seal off " +
+      "with `store copy --abandon`."
   );
 }

@@ -14,7 +14,7 @@ import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { forTest } from "../../harness/lifetimes.ts";
 import { freePort, listenOnLoopback } from "../../harness/loopback.ts";
 import { newTestKey } from "../../harness/tokens.ts";
-import { directory, eachWithStore, erasing, fileOf, policiesOf, removeDatabase, run, served } from "./surroundings.ts";
+import { directory, eachWithStore, erasing, execute, fileOf, policiesOf, removeDatabase, run, served } from "./surroundings.ts";
 
 const policies = join(import.meta.dirname, "../../../policies");
 
@@ -176,6 +176,16 @@ describe("reports", () => {
     "failed store: another key": [
       async () => void [await serve(), rmSync(storeIn(directory).keyPath), await run("keys", "generate")],
       /does not have the key/,
+    ],
+    "failed store: a store that was copied to another": [
+      async () => void [await serve(), execute("INSERT INTO store_copy VALUES (1, 'source', 'other', 'first', 1)")],
+      /^SVC_STORE: is sealed: it was copied to the store other/,
+      /^set SVC_STORE to the store that continues the logs/,
+    ],
+    "failed store: a store of another origin": [
+      async () => void [await serve(), vi.stubEnv("SVC_LEDGER_ORIGIN", "elsewhere.example")],
+      /^SVC_LEDGER_ORIGIN: is elsewhere\.example, but .* prefix ledger\.example/,
+      /^set it to the prefix of the logs/,
     ],
     "failed store: a database that is down": [
       () => vi.stubEnv("SVC_STORE", "postgres://u:secret@127.0.0.1:1/d"),

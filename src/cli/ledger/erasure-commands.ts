@@ -17,7 +17,7 @@ import { everyFound, type SearchCriteria } from "../../ledger/search/search-quer
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import type { RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { command, readStatement, recordedStepFlags, tellSecurity } from "../frame/command.ts";
-import { parseNames, withAdministration, withArchive } from "../frame/store.ts";
+import { logsOf, parseNames, withAdministration, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal, type Terminal } from "../frame/terminal.ts";
 import { asksForTerms, readSearch, searchFlags, searchRefusal, type TermCriteria } from "./search-flags.ts";
 
@@ -287,6 +287,7 @@ export const ledgerHoldListCommand = command({
   run(context) {
     const { tenantId } = parseNames(context.options);
     return withArchive(context, async ({ archive }) => {
+      await logsOf(archive, tenantId);
       const holds = await archive.holds(tenantId);
       return {
         value: { holds: holds.map(holdMembers) },

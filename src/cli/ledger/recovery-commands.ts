@@ -12,7 +12,7 @@ import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { isAhead } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
-import { logLine, logMembers, parseNames, withAdministration, withArchive } from "../frame/store.ts";
+import { logLine, logMembers, logsOf, parseNames, withAdministration, withArchive } from "../frame/store.ts";
 import { type Answer, type Progress, Refusal } from "../frame/terminal.ts";
 import { describeRefusal } from "./erasure-commands.ts";
 import { askWitnesses, readKeys } from "./keys-commands.ts";
@@ -144,9 +144,10 @@ export const ledgerReapplyCommand = command({
   async run(context) {
     const { tenantId } = parseNames(context.options);
     if (context.options.dryRun !== true) readStatement(context.options);
-    const undone = await withArchive(context, async ({ archive }) =>
-      (await archive.undoneErasures()).filter((one) => tenantId === undefined || one.tenantId === tenantId),
-    );
+    const undone = await withArchive(context, async ({ archive }) => {
+      await logsOf(archive, tenantId);
+      return (await archive.undoneErasures()).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+    });
     const possible = undone.filter((one) => !isLeft(one));
     const preview = foundAnswer(undone);
     if (possible.length === 0) return preview;

@@ -225,7 +225,9 @@ describe("ledger hold", () => {
     const all = await hold("place", "--tenant", "alice", "--reason", "case 12");
     expect(all).toMatchObject({ code: 0, out: expect.stringMatching(text("all of tenant alice")) });
     expect(await hold("list")).toMatchObject({ code: 0, out: all.out + placed.out });
+    await served(["bob"]);
     expect(await hold("list", "--tenant", "bob")).toMatchObject({ code: 0, out: "there are no holds\n" });
+    await refused(hold("list", "--tenant", "carol"), "tenant carol has no log\n");
     expect(await hold("release", "--tenant", "alice", ...erasing)).toMatchObject({
       code: 0,
       out: `released: ${all.out}`,

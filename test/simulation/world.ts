@@ -566,7 +566,7 @@ export class World {
   async #reapply(process: Process): Promise<void> {
     const back = [...this.oracle.acknowledged.values()].filter(({ isBack }) => isBack);
     const result = await (await this.#storage.administration(process)).reapplyErasures(undefined, statement);
-    if (result === undefined) return;
+    if (result === undefined || result.failure !== undefined) return;
     for (const fate of back) {
       if (fate.isHeld || fate.tenantId === this.#sick) continue;
       fate.isBack = false;

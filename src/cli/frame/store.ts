@@ -73,7 +73,7 @@ export async function withAdministration<Result>(
   return withOpened(open, work);
 }
 
-/** The logs of a command: the tenant's, or all of them. Throws a Refusal for a tenant without a log: it may be mistyped. */
+/** The logs of a command: the tenant's, or all of them. A tenant without a log may be mistyped: throws a Refusal. */
 export async function logsOf(archive: OperatorArchive, tenant: string | undefined): Promise<readonly LogState[]> {
   const logs = (await archive.logs()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
   if (logs.length === 0 && tenant !== undefined) throw new Refusal(`tenant ${tenant} has no log`);

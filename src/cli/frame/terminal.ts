@@ -102,6 +102,23 @@ export function answerOfRefusal(error: unknown): Answer {
   throw error;
 }
 
+/** Takes steps up to a failure, which must not hide what is done already. Rejects if the first one fails. */
+export async function untilFailure<Step>(steps: AsyncIterable<Step>) {
+  const done: Step[] = [];
+  try {
+    for await (const step of steps) done.push(step);
+    return { done, failure: undefined };
+  } catch (error) {
+    if (done.length === 0) throw error;
+    return { done, failure: messageOf(error) };
+  }
+}
+
+/** Problems of a command that failed after a part of its work, and goes on with the rest the next time. */
+export function unfinished(failure: string | undefined, what: string): readonly string[] {
+  return failure === undefined ? [] : [failure, `not all ${what}: give the command again`];
+}
+
 /** Does work; turns errors into a Refusal that names the setting. */
 export function underSetting<Result>(setting: string, work: () => Result): Result {
   try {

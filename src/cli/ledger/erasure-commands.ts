@@ -1,5 +1,4 @@
 /** `ledger erase`, and `ledger hold …`: legal holds, which prevent erasure. */
-import { messageOf } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { plural } from "../../base/visible-text.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
@@ -18,7 +17,7 @@ import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import type { RecordsAdministration } from "../../stores/sql/records-administration.ts";
 import { command, readStatement, recordedStepFlags, tellSecurity } from "../frame/command.ts";
 import { logsOf, parseNames, withAdministration, withArchive } from "../frame/store.ts";
-import { type Answer, Refusal, type Terminal } from "../frame/terminal.ts";
+import { type Answer, Refusal, type Terminal, unfinished, untilFailure } from "../frame/terminal.ts";
 import { asksForTerms, readSearch, searchFlags, searchRefusal, type TermCriteria } from "./search-flags.ts";
 
 const notOverwritten =
@@ -111,29 +110,25 @@ async function previewOf(archive: OperatorArchive, wanted: Wanted): Promise<Prev
   return { erasable, erased, left };
 }
 
-/**
- * In as many transactions as needed. Stops at a refusal, such as a hold that was placed meanwhile, and at a failure,
- * which must not hide what is erased already.
- */
+/** In as many transactions as needed. Stops at a refusal, such as a hold that was placed meanwhile, and at a failure. */
 async function eraseAll(
   administration: RecordsAdministration,
   tenantId: TenantId,
   recordIds: readonly RecordId[],
   statement: ErasureStatement,
 ): Promise<Done> {
-  const erased: ErasedRecord[] = [];
-  let overwritten: boolean | undefined;
-  for (const part of chunks(recordIds)) {
-    const result = await administration.erase(tenantId, part, statement).catch((error: unknown) => {
-      if (erased.length === 0) throw error;
-      return { failure: messageOf(error) };
-    });
-    if ("failure" in result) return { erased, overwritten, refused: [], failure: result.failure };
-    if ("refused" in result) return { erased, overwritten, refused: result.refused };
-    erased.push(...result.erased);
-    ({ overwritten } = result);
+  async function* parts() {
+    for (const part of chunks(recordIds)) {
+      const result = await administration.erase(tenantId, part, statement);
+      yield result;
+      if ("refused" in result) return;
+    }
   }
-  return { erased, overwritten, refused: [] };
+  const { done, failure } = await untilFailure(parts());
+  const refused = done.flatMap((part) => ("refused" in part ? part.refused : []));
+  const erasures = done.flatMap((part) => ("refused" in part ? [] : part));
+  const erased = erasures.flatMap((part) => part.erased);
+  return { erased, overwritten: erasures.at(-1)?.overwritten, refused, failure };
 }
 
 /** Without the reason, which is the operator's text and stays in the record. */
@@ -149,7 +144,7 @@ interface Done {
   readonly overwritten: boolean | undefined;
   readonly refused: readonly ErasureRefusal[];
   /** Why the store could not be used for the rest, some of which may be erased too. */
-  readonly failure?: string;
+  readonly failure: string | undefined;
 }
 
 function* chunks(recordIds: readonly RecordId[]): Generator<readonly RecordId[]> {
@@ -191,7 +186,7 @@ function doneAnswer({ erased, overwritten, refused, failure }: Done, left: Previ
     problems: [
       ...refused.map(refusalLine),
       ...(refused.length > 0 ? ["the others that were found are not erased: give the command again"] : []),
-      ...(failure === undefined ? [] : [failure, "not all that were found are erased: give the command again"]),
+      ...unfinished(failure, "that were found are erased"),
       ...(overwritten === false ? [notOverwritten] : []),
     ],
   };

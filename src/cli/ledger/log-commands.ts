@@ -13,10 +13,11 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import { allTiles, type TileName, tilePath } from "../../ledger/tlog/tiles.ts";
 import { storeBackend } from "../../stores/backends.ts";
+import type { StoreDatabase } from "../../stores/sql/backend.ts";
 import { rebuildIndexes } from "../../stores/sql/search-indexer.ts";
 import { command } from "../frame/command.ts";
 import { logOf, logsOf, oneTenantFlag, withArchive, withOpened } from "../frame/store.ts";
-import { type Answer, type Progress, Refusal } from "../frame/terminal.ts";
+import { type Answer, type Progress, Refusal, unfinished, untilFailure } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
 
 /** A log as a directory of files for public tools (C2SP tlog-tiles). */
@@ -117,20 +118,20 @@ export const ledgerReindexCommand = command({
     const config = context.load("ledger");
     const pause = () => setTimeout(pauseMs);
     const open = async () => (await storeBackend(config)).openDatabase("upkeep");
-    const rebuilt: Rebuilt[] = [];
-    await withOpened(open, async (database) => {
+    async function* rebuildIn(database: StoreDatabase): AsyncGenerator<Rebuilt> {
       for (const [position, head] of logs.entries()) {
         const onProgress = (leaves: number) =>
           context.progress(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
         const options = { random: systemRandom, pause, onProgress };
-        rebuilt.push({ head, index: await rebuildIndexes(database, head.tenantId, options) });
+        yield { head, index: await rebuildIndexes(database, head.tenantId, options) };
       }
-    });
-    return answerOf(rebuilt);
+    }
+    const { done, failure } = await withOpened(open, (database) => untilFailure(rebuildIn(database)));
+    return answerOf(done, failure);
   },
 });
 
-function answerOf(rebuilt: readonly Rebuilt[]): Answer {
+function answerOf(rebuilt: readonly Rebuilt[], failure: string | undefined): Answer {
   const logs = rebuilt.map(({ head: { tenantId, origin }, index: { leaves, erased, damaged } }) => {
     return { tenant_id: tenantId, origin, leaves, erased, damaged };
   });
@@ -140,5 +141,6 @@ function answerOf(rebuilt: readonly Rebuilt[]): Answer {
   const problems = logs.flatMap(({ origin, damaged }) =>
     damaged.map((leaf) => `${origin}: leaf ${leaf} cannot be opened, and so not be found`),
   );
-  return { value: { logs }, text: lines.join("\n") || "there are no logs", problems };
+  const all = [...problems, ...unfinished(failure, "logs are indexed")];
+  return { value: { logs }, text: lines.join("\n") || "there are no logs", problems: all };
 }

@@ -13,7 +13,7 @@ import { isAhead } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
 import { logLine, logMembers, logsOf, parseNames, withAdministration, withArchive } from "../frame/store.ts";
-import { type Answer, type Progress, Refusal } from "../frame/terminal.ts";
+import { type Answer, type Progress, Refusal, unfinished, untilFailure } from "../frame/terminal.ts";
 import { describeRefusal } from "./erasure-commands.ts";
 import { askWitnesses, readKeys } from "./keys-commands.ts";
 
@@ -113,10 +113,12 @@ export const ledgerClockCommand = command({
       preview: { value: { logs }, text: [...lines, `${clock}: would be accepted`].join("\n") },
       take: (statement) =>
         withAdministration(context, async (administration) => {
-          const done: typeof logs = [];
-          for (const log of logs) if (await administration.acceptTime(log.tenant_id, statement)) done.push(log);
+          async function* accepted() {
+            for (const log of logs) if (await administration.acceptTime(log.tenant_id, statement)) yield log;
+          }
+          const { done, failure } = await untilFailure(accepted());
           const text = [...lines, `logs with a new leaf that accepts this: ${done.length}`].join("\n");
-          return { value: { logs: done }, text };
+          return { value: { logs: done }, text, problems: unfinished(failure, "times are accepted") };
         }),
     };
   },
@@ -172,7 +174,7 @@ function foundAnswer(undone: readonly UndoneErasure[]): Answer {
   };
 }
 
-function doneAnswer({ reapplied, left, overwritten }: ReapplyResult): Answer {
+function doneAnswer({ reapplied, left, overwritten, failure }: ReapplyResult): Answer {
   return {
     value: {
       reapplied: reapplied.map(membersOf),
@@ -180,7 +182,11 @@ function doneAnswer({ reapplied, left, overwritten }: ReapplyResult): Answer {
       ...(overwritten !== undefined && { overwritten }),
     },
     text: reapplied.map((one) => `${name(one)} erased again; leaf ${one.erasureLeafIndex} says so`).join("\n"),
-    problems: [...left.map(leftLine), ...(overwritten === false ? [notOverwritten] : [])],
+    problems: [
+      ...left.map(leftLine),
+      ...unfinished(failure, "that came back are erased again"),
+      ...(overwritten === false ? [notOverwritten] : []),
+    ],
   };
 }
 

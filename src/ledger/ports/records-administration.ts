@@ -91,6 +91,8 @@ export interface ReapplyResult {
   readonly left: readonly UndoneErasure[];
   /** See `ErasureResult`. */
   readonly overwritten: boolean | undefined;
+  /** Why the store could not be used for the rest, which is not among those left. */
+  readonly failure?: string;
 }
 
 /** Most records of one call: they are erased in one transaction, which blocks all other writes. */

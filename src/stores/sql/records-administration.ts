@@ -1,5 +1,6 @@
 /** Erases and holds records, beside the services that write to the store. The comments are the contract. */
 import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
@@ -100,8 +101,8 @@ export class RecordsAdministration {
   }
 
   /**
-   * Repeats the erasures that must be, of one tenant or of all, in one or more transactions for each tenant; if some
-   * fail, the next call continues. An erasure that only the anchor has gets a leaf with the statement; the others have
+   * Repeats the erasures that must be, of one tenant or of all, in one or more transactions for each tenant; after a
+   * failure, the next call continues. An erasure that only the anchor has gets a leaf with the statement; the others have
    * theirs. Records that are held, of a kind that is never erased, or without an erasure leaf are left and reported.
    */
   reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
@@ -112,20 +113,27 @@ export class RecordsAdministration {
         );
       const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
       const reapplied: ReapplyResult["reapplied"][number][] = [];
-      for (const [of, own] of Map.groupBy(wanted, (one) => one.tenantId)) {
-        const came = own.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
-        const ids = came.length === 0 ? new Set() : await this.#removeUndone(of);
-        for (const { erasureLeafIndex, ...one } of came)
-          if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
-        const noted = own.flatMap(({ recordId, erasureLeafIndex }) => (erasureLeafIndex === undefined ? recordId : []));
-        for (let at = 0; at < noted.length; at += maxErasedAtOnce) {
-          // Holds may have been placed meanwhile.
-          const { erased } = await this.#erase(of, noted.slice(at, at + maxErasedAtOnce), statement, "some");
-          for (const { recordId, leafIndex, erasureLeafIndex } of erased)
-            reapplied.push({ tenantId: of, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
+      try {
+        for (const [of, own] of Map.groupBy(wanted, (one) => one.tenantId)) {
+          const came = own.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
+          const ids = came.length === 0 ? new Set() : await this.#removeUndone(of);
+          for (const { erasureLeafIndex, ...one } of came)
+            if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
+          const noted = own.flatMap(({ recordId, erasureLeafIndex }) =>
+            erasureLeafIndex === undefined ? recordId : [],
+          );
+          for (let at = 0; at < noted.length; at += maxErasedAtOnce) {
+            // Holds may have been placed meanwhile.
+            const { erased } = await this.#erase(of, noted.slice(at, at + maxErasedAtOnce), statement, "some");
+            for (const { recordId, leafIndex, erasureLeafIndex } of erased)
+              reapplied.push({ tenantId: of, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
+          }
         }
+        return { reapplied, left: await find(), overwritten: await this.#overwrite() };
+      } catch (error) {
+        if (reapplied.length === 0) throw error;
+        return { reapplied, left: [], overwritten: undefined, failure: messageOf(error) };
       }
-      return { reapplied, left: await find(), overwritten: await this.#overwrite() };
     });
   }
 

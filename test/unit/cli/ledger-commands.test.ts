@@ -10,6 +10,7 @@ import {
   directory,
   eachWithStore,
   erasing,
+  execute,
   fileOf,
   makeRecord,
   openLedger,
@@ -184,6 +185,31 @@ describe("ledger", () => {
     const key = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
     await refused(run("ledger", "receipt", "verify", file, "--key", key), message);
     expect((await run("ledger", "receipt", "verify", file)).err).toContain("--key");
+  });
+});
+
+describe("if a later log fails", () => {
+  const faults = { entries: "INSERT", search_segments: "INSERT", openings: "DELETE" };
+
+  test.each([
+    ["clock accept", erasing, { logs: [{ tenant_id: "alice" }] }, "not all times are accepted"],
+    ["reindex", [], { logs: [{ tenant_id: "alice" }] }, "not all logs are indexed"],
+    ["reapply-erasures", erasing, { reapplied: [{ tenant_id: "alice" }] }, "not all that came back are erased again"],
+  ])("%s reports what is done, and that not all is", async (command, options, done, problem) => {
+    const recorded = await served(["alice", "bob"], manualClock(Date.now() + 1_800_000));
+    execute("CREATE TABLE kept AS SELECT * FROM openings");
+    for (const [at, tenant] of ["alice", "bob"].entries())
+      await run("ledger", "erase", "--tenant", tenant, "--record", recorded[at]?.recordId ?? "", ...erasing);
+    execute("INSERT OR REPLACE INTO openings SELECT * FROM kept; DROP TABLE kept");
+    for (const [table, verb] of Object.entries(faults))
+      execute(`CREATE TRIGGER fault_${table} BEFORE ${verb} ON ${table}
+        WHEN ${verb === "DELETE" ? "OLD" : "NEW"}.tenant_id = 'bob' BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END`);
+    const words = ["ledger", ...command.split(" "), ...options];
+    const { code, out } = await run(...words, "--json");
+    const problems = [expect.any(String), `${problem}: give the command again`];
+    expect([code, JSON.parse(out)]).toMatchObject([1, { ok: false, ...done, problems }]);
+    for (const table of Object.keys(faults)) execute(`DROP TRIGGER fault_${table}`);
+    expect(await run(...words)).toMatchObject({ code: 0, out: expect.stringContaining("bob") });
   });
 });
 

@@ -24,7 +24,12 @@ const leftoversMs = 1000;
 export async function serve({ config, policy, tracing, warnings }: ServeOptions): Promise<void> {
   const stop = Promise.withResolvers<NodeJS.Signals>();
   const signals = ["SIGTERM", "SIGINT"] as const;
-  for (const signal of signals) process.once(signal, stop.resolve);
+  const onStop = (signal: NodeJS.Signals) => {
+    // Without a listener, the next signal of either kind ends the process.
+    for (const each of signals) process.off(each, onStop);
+    stop.resolve(signal);
+  };
+  for (const signal of signals) process.on(signal, onStop);
   const app = await build(config, { policy, ...(tracing && { tracing }) });
   logConsole(app.logger);
   for (const { key, message } of openSecretFiles(config, systemFiles))

@@ -193,15 +193,15 @@ describe("stopping", () => {
     expect(await h1.next()).toBeUndefined();
   });
 
-  test("a second signal ends the process at once", async () => {
+  test.each(["SIGTERM", "SIGINT"] as const)("after SIGTERM, %s ends the process at once", async (signal) => {
     const service = await start();
     const h1 = await h1Connect(service.url);
     h1.write(h1Request(`POST ${evidence.restPath}`, [...waitingHeaders(), "Content-Length: 9"]));
     expect(await h1.next()).toMatchObject({ status: 100 });
     service.child.kill("SIGTERM");
     await service.line('"message":"stopping"');
-    service.child.kill("SIGTERM");
-    expect(await service.ended).toEqual({ code: null, signal: "SIGTERM" });
+    service.child.kill(signal);
+    expect(await service.ended).toEqual({ code: null, signal });
   });
 });
 

@@ -1,6 +1,6 @@
 /** The callers' side: the public methods over policy, ledger and authenticator, behind the public listener. */
 import type { Clock } from "../base/clock.ts";
-import type { PrincipalId, TenantId } from "../base/ids.ts";
+import type { TenantId } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
 import { parseQuotaFile } from "../config/data-files.ts";
 import { createArtifactHasher } from "../domain/artifact-hasher.ts";
@@ -12,6 +12,7 @@ import type { AdmissionLimits } from "../http/admission.ts";
 import type { ServiceLedger } from "../ledger/append/ledger.ts";
 import type { PolicyInForce } from "../policy/engine/policy-in-force.ts";
 import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
+import type { PolicyQuery } from "../policy/model/decision.ts";
 import { publishedPages } from "../portal/pages.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -129,23 +130,25 @@ export async function createPublicSide(
   };
 }
 
-/** Counts each recorded decision, raises its alerts, and reports principals with many denials. */
+/** Counts each recorded decision, raises its alerts, and reports callers, and subjects of theirs, with many denials. */
 function observeDecisions(
   metrics: Metrics,
   logger: Logger,
   clock: Clock,
 ): NonNullable<DecisionDependencies["observe"]> {
-  const denied = denialCounter(clock, (tenantId, principalId) => {
-    metrics.denialsSpiked(tenantId);
-    const fields = { ...securityFields("denials_spiked"), tenant_id: tenantId, principal_id: principalId };
-    logger.warn({ ...fields, denials: spikeDenials, window_ms: spikeWindowMs }, "a principal is denied many decisions");
+  const denied = denialCounter(clock, ({ caller: { tenantId, principalId }, onBehalfOf }) => {
+    // The subject is content of the request, which no line has.
+    const kind = onBehalfOf === undefined ? "principal" : "subject";
+    metrics.denialsSpiked(tenantId, kind);
+    const fields = { ...securityFields("denials_spiked"), tenant_id: tenantId, principal_id: principalId, kind };
+    logger.warn({ ...fields, denials: spikeDenials, window_ms: spikeWindowMs }, `a ${kind} is denied many decisions`);
   });
   return ({ route, query, decision, decisionId, span }) => {
-    const { tenantId, principalId } = query.caller;
+    const { tenantId } = query.caller;
     // An AuthZEN question permits no act, so no event need follow it.
     const expectsEvidence = route !== "evaluation" && decision.guidance.evidence_expected.length > 0;
     metrics.decided(tenantId, query.action, decision.allow, expectsEvidence);
-    if (!decision.allow) denied(tenantId, principalId);
+    if (!decision.allow) denied(query);
     for (const alert of decision.alerts) {
       metrics.policyAlerted(tenantId, alert, decision.allow);
       const ids = { tenant_id: tenantId, decision_id: decisionId, trace_id: span?.traceId };
@@ -156,29 +159,29 @@ function observeDecisions(
 }
 
 const spikeWindowMs = 60_000;
-/** Denials of one principal in a window that are reported, once in each. */
+/** Denials of one principal, or of one subject of it, in a window that are reported, once in each. */
 const spikeDenials = 20;
-/** Most principals that are counted in a window. The first denied ones are. */
-const spikePrincipals = 10_000;
+/** Most principals and subjects that are counted in a window. The first denied ones are. */
+const spikeCounts = 10_000;
 
-/** Counts denials by principal in windows that begin every minute, and calls `onSpike` once for each of many. */
-function denialCounter(
-  clock: Clock,
-  onSpike: (tenantId: TenantId, principalId: PrincipalId) => void,
-): (tenantId: TenantId, principalId: PrincipalId) => void {
+/**
+ * Counts denials in windows that begin every minute, and calls `onSpike` once for each of many: by principal, and apart
+ * by subject of questions about others, because an enforcement point asks for all of its users.
+ */
+function denialCounter(clock: Clock, onSpike: (query: PolicyQuery) => void): (query: PolicyQuery) => void {
   let counts = new Map<string, number>();
   let windowEndsMs = 0;
-  return (tenantId, principalId) => {
+  return (query) => {
+    const { caller, onBehalfOf } = query;
     const nowMs = clock.now();
     if (nowMs >= windowEndsMs || nowMs < windowEndsMs - spikeWindowMs) {
       counts = new Map();
       windowEndsMs = nowMs + spikeWindowMs;
     }
-    // No tenant id has a space.
-    const key = `${tenantId} ${principalId}`;
+    const key = JSON.stringify([caller.tenantId, caller.principalId, onBehalfOf?.type, onBehalfOf?.id]);
     const count = (counts.get(key) ?? 0) + 1;
-    if (count > 1 || counts.size < spikePrincipals) counts.set(key, count);
-    if (count === spikeDenials) onSpike(tenantId, principalId);
+    if (count > 1 || counts.size < spikeCounts) counts.set(key, count);
+    if (count === spikeDenials) onSpike(query);
   };
 }
 

@@ -229,7 +229,7 @@ function ledgerMetrics(make: Maker) {
   );
   const spikes = make.tenantCounter(
     "svc_tenant_denial_spikes_total",
-    "Minutes in which one principal had at least as many decisions denied as the security event denials_spiked says",
+    "Minutes in which a principal, or a subject that it asks for, had as many denials as the event denials_spiked says",
     "kind",
   );
   const batches = make.histogram(
@@ -262,8 +262,8 @@ function ledgerMetrics(make: Maker) {
     },
     /** An event was recorded whose citation of a decision matched. */
     evidenceArrived: (tenant: string) => evidence(tenant, "arrived"),
-    /** One principal had many decisions denied within a minute. */
-    denialsSpiked: (tenant: string) => spikes(tenant, "principal"),
+    /** One principal, or one subject of its questions, had many decisions denied within a minute. */
+    denialsSpiked: (tenant: string, kind: "principal" | "subject") => spikes(tenant, kind),
     batchAppended(records: number, durationMs: number): void {
       batches.observe(records);
       durations.observe(durationMs / 1000);

@@ -282,6 +282,18 @@ describe("several questions", () => {
     expect(new Set(ids).size).toBe(expected.length);
   });
 
+  test("many denials are a spike of the subject that they are about, not of the enforcement point", async () => {
+    const spikes = () => gateway.logged.filter((line) => line.includes("denials_spiked"));
+    const askFor = (nameOf: (n: number) => string) =>
+      askMany({ ...bobWrites, evaluations: Array.from({ length: 45 }, (_, n) => ({ subject: user(nameOf(n)) })) });
+    const before = spikes().length;
+    await askFor((n) => `stranger-${n}`);
+    expect(spikes()).toHaveLength(before);
+    await askFor(() => "stranger");
+    expect(JSON.parse(spikes()[before] ?? "{}")).toMatchObject({ kind: "subject", denials: 20, tenant_id: "tenant-a" });
+    expect(spikes().join()).not.toContain("stranger");
+  });
+
   test("members that an evaluation leaves out are the request's; an empty default counts as none", async () => {
     const { subject, resource } = readsAlice;
     const answer = await askMany({

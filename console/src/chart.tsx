@@ -17,10 +17,10 @@ export interface Mark {
   readonly text: string;
 }
 
-/** The days up to this one, in UTC, the oldest first. */
+/** The days of a period of so many days up to now, in UTC, the oldest first: the period has a part of that one. */
 export function daysTo(now: Date, number: number): readonly string[] {
-  return Array.from({ length: number }, (_, back) =>
-    new Date(now.getTime() - (number - 1 - back) * 86_400_000).toISOString().slice(0, 10),
+  return Array.from({ length: number + 1 }, (_, at) =>
+    new Date(now.getTime() - (number - at) * 86_400_000).toISOString().slice(0, 10),
   );
 }
 

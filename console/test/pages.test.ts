@@ -19,8 +19,8 @@ test("a file is hashed piece by piece, with the result of sha256sum", async () =
   expect(await digestOf(new Blob([]))).toBe(`sha256:${createHash("sha256").digest("hex")}`);
 });
 
-test("a chart has every day, including days without a record, across the end of a month", () => {
-  const days = daysTo(new Date("2026-03-02T23:59:59Z"), 4);
+test("a chart has every day of the period, the first in part, and days without a record", () => {
+  const days = daysTo(new Date("2026-03-02T23:59:59Z"), 3);
   expect(days).toEqual(["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-02"]);
   const counted = { records: 5, values: [{ value: "2026-03-01", records: 5 }] };
   expect(valuesOf(days, counted)).toEqual([0, 0, 5, 0]);

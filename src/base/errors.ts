@@ -188,6 +188,13 @@ export function refusalHeaders(error: ServiceError): Record<string, string> {
   };
 }
 
+/** The message for an operator: that of a refusal is for callers, and leaves out the cause. */
+export function messageWithCause(thrown: unknown): string {
+  const message = messageOf(thrown);
+  if (!(thrown instanceof ServiceError) || thrown.cause === undefined) return message;
+  return `${message.replace(/\.$/, "")}: ${messageOf(thrown.cause)}`;
+}
+
 /** The message of what was thrown, which may be any value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);

@@ -1,7 +1,6 @@
 /** All commands: parses the command line, runs the command and reports failures. */
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
-import { messageOf } from "../base/errors.ts";
 import { visibleText } from "../base/visible-text.ts";
 import { loadTracing } from "../config/load.ts";
 import {
@@ -15,7 +14,7 @@ import {
 } from "./credentials-commands.ts";
 import { doctorCommand } from "./doctor/doctor-command.ts";
 import { type AnyCommand, command } from "./frame/command.ts";
-import { print, Refusal, type Terminal } from "./frame/terminal.ts";
+import { Refusal, type Terminal } from "./frame/terminal.ts";
 import {
   ledgerEraseCommand,
   ledgerHoldListCommand,
@@ -34,8 +33,8 @@ import { policyExplainCommand, policyReplayCommand } from "./policy/explain-comm
 import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand } from "./store-commands.ts";
 
 /**
- * Runs the command of the arguments, without program and script. Resolves when it is done; the terminal has its exit
- * code. Never rejects.
+ * Runs the command of the arguments, without program and script. Resolves when it is done, or has failed; the terminal
+ * has its exit code.
  */
 export function runCommandLine(commandLine: readonly string[], terminal: Terminal): Promise<void> {
   return runProgram(commandsOf(terminal), commandLine, terminal);
@@ -106,16 +105,13 @@ function groupOf(program: Command, path: readonly string[]): Command {
   return path.reduce(within, program);
 }
 
-/** Runs the command. Resolves when it is done; the terminal has its exit code. Never rejects. */
+/** Runs the command. Resolves when it is done, or has failed; the terminal has its exit code. */
 export async function runProgram(program: Command, commandLine: readonly string[], terminal: Terminal): Promise<void> {
-  try {
-    await program.parseAsync([...commandLine], { from: "user" });
-  } catch (error) {
+  await program.parseAsync([...commandLine], { from: "user" }).catch((error: unknown) => {
+    if (!(error instanceof CommanderError)) throw error;
     // Commander has printed the problem; asking for help is not a failure.
-    if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
-    // An unexpected failure.
-    print({ problems: [messageOf(error)] }, commandLine.includes("--json"), terminal);
-  }
+    terminal.exitCode(error.exitCode);
+  });
 }
 
 /**

@@ -35,7 +35,7 @@ import { copyProblem } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import type { Context } from "../frame/command.ts";
 import { withArchive } from "../frame/store.ts";
-import { answerOfRefusal, Refusal } from "../frame/terminal.ts";
+import { answerOfError, Refusal } from "../frame/terminal.ts";
 import { logsAhead } from "../ledger/recovery-commands.ts";
 import type { Check, Findings } from "./finding.ts";
 
@@ -70,7 +70,7 @@ async function settingProblems(load: Context["load"]): Promise<readonly string[]
   try {
     config = load("serve");
   } catch (error) {
-    return answerOfRefusal(error).problems ?? [];
+    return answerOfError(error).problems ?? [];
   }
   const { bundle } = await loadPolicyDirectory(config.policyDir, fileSystem, config);
   const parsers = {

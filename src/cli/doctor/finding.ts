@@ -1,5 +1,5 @@
 /** Findings of `doctor`. */
-import { messageOf } from "../../base/errors.ts";
+import { messageWithCause } from "../../base/errors.ts";
 import { untilAborted } from "../../base/timers.ts";
 import type { ConfigFor, Use } from "../../config/config.ts";
 import type { Context } from "../frame/command.ts";
@@ -98,6 +98,6 @@ export async function runCheck(
   return untilAborted(looking, deadline, () => new Error("no answer in time")).catch((error: unknown) => {
     return error instanceof Skipped
       ? [alone("skipped", error.message)]
-      : [...found.all, alone("failed", messageOf(error))];
+      : [...found.all, alone("failed", messageWithCause(error))];
   });
 }

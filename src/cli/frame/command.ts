@@ -8,7 +8,7 @@ import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
 import {
   type Answer,
-  answerOfRefusal,
+  answerOfError,
   createProgress,
   type Progress,
   print,
@@ -77,7 +77,7 @@ interface Described<F extends Flags> {
   /** Help of each argument, by its form: `<file>`, or `[file]` if it may be absent. */
   readonly arguments?: Readonly<Record<string, string>>;
   readonly options?: F;
-  /** Exit code of a Refusal without its own code. */
+  /** Exit code of an error without its own code. */
   readonly refusalCode?: number;
   /** Does the work, or returns the step to confirm. */
   readonly run: (context: Context<Values<F>>) => Promise<Answer | Step | undefined> | Answer | Step | undefined;
@@ -116,7 +116,7 @@ export function command<const F extends Flags>(described: Described<F>): AnyComm
             ? await takeStep(result, name, chosen as StepOptions, terminal)
             : result;
       } catch (error) {
-        answer = { exitCode: refusalCode, ...answerOfRefusal(error) };
+        answer = { exitCode: refusalCode, ...answerOfError(error) };
       } finally {
         progress.done();
       }

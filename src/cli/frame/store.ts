@@ -1,7 +1,7 @@
 /** The store of a command, with or without a running service. */
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
+import { messageWithCause } from "../../base/errors.ts";
 import { parseRecordId, parseTenantId, systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { listed } from "../../base/visible-text.ts";
@@ -17,7 +17,7 @@ import { Refusal } from "./terminal.ts";
 /** Does work with a store; turns errors into a Refusal that names the setting. */
 export function inStore<Result>(work: () => Promise<Result>): Promise<Result> {
   return work().catch((error: unknown) => {
-    throw error instanceof Refusal ? error : new Refusal(`${settingOf(error)}: ${messageOf(error)}`);
+    throw error instanceof Refusal ? error : new Refusal(`${settingOf(error)}: ${messageWithCause(error)}`);
   });
 }
 

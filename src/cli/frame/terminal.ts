@@ -1,6 +1,6 @@
 /** Effects of a command on its environment: output, questions, exit code. */
 import { createInterface } from "node:readline/promises";
-import { messageOf } from "../../base/errors.ts";
+import { messageOf, messageWithCause } from "../../base/errors.ts";
 import { visibleText } from "../../base/visible-text.ts";
 
 export interface Terminal {
@@ -96,10 +96,9 @@ export class Refusal extends Error {
   }
 }
 
-/** The answer of a Refusal. Throws any other error. */
-export function answerOfRefusal(error: unknown): Answer {
-  if (error instanceof Refusal) return error.answer;
-  throw error;
+/** The answer of a command that an error ended. */
+export function answerOfError(error: unknown): Answer {
+  return error instanceof Refusal ? error.answer : { problems: [messageWithCause(error)] };
 }
 
 /** Takes steps up to a failure, which must not hide what is done already. Rejects if the first one fails. */
@@ -110,7 +109,7 @@ export async function untilFailure<Step>(steps: AsyncIterable<Step>) {
     return { done, failure: undefined };
   } catch (error) {
     if (done.length === 0) throw error;
-    return { done, failure: messageOf(error) };
+    return { done, failure: messageWithCause(error) };
   }
 }
 

@@ -17,7 +17,7 @@ import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/director
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
 import { describeProblem, excerptOf, type PolicyProblem } from "../../policy/model/problem.ts";
 import { type Context, command } from "../frame/command.ts";
-import { type Answer, answerOfRefusal, print, Refusal } from "../frame/terminal.ts";
+import { type Answer, answerOfError, print, Refusal } from "../frame/terminal.ts";
 import { explanationText } from "./explanation-text.ts";
 import { interruptible } from "./prover-process.ts";
 
@@ -174,7 +174,7 @@ const settledMs = 100;
 async function watchTests(context: TestContext): Promise<undefined> {
   const directory = context.args[0] ?? context.load("policy_directory").policyDir;
   const runTests = async () => {
-    print(await testOnce(context).catch(answerOfRefusal), context.options.json === true, context.terminal);
+    print(await testOnce(context).catch(answerOfError), context.options.json === true, context.terminal);
   };
   await interruptible(async (signal) => {
     let timer: NodeJS.Timeout | undefined;

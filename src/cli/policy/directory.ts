@@ -160,8 +160,11 @@ async function testOnce(context: TestContext): Promise<Answer> {
     if (tests.length === 0 && filter !== undefined) throw new Refusal(`--filter: no test's name contains ${filter}`);
     if (tests.length === 0) throw new Refusal(`${directory}: there are no expected decisions in tests/*.yaml`);
     const report = runPolicyTests(engine, tests);
-    if (junit !== undefined) await writeFile(junit, toJunit(directory, report.results));
-    return reportAnswer(directory, engine, report, context.options);
+    const answer = reportAnswer(directory, engine, report, context.options);
+    if (junit === undefined) return answer;
+    const written = writeFile(junit, toJunit(directory, report.results)).then(() => []);
+    const unwritten = await written.catch((error: unknown) => [`--junit: ${messageOf(error)}`]);
+    return { ...answer, problems: [...answer.problems, ...unwritten] };
   } finally {
     // With --watch, the next run uses Cedar's memory again.
     engine.release();
@@ -199,7 +202,7 @@ function reportAnswer(
   engine: CompiledEngine,
   { results, unexercised: undecided }: PolicyTestReport,
   { strict, filter }: TestContext["options"],
-): Answer {
+): Answer & Required<Pick<Answer, "problems">> {
   // A part of the tests says nothing about policies that decide none of them.
   const unexercised = filter === undefined ? undecided : [];
   const failed = results.filter(({ differences }) => differences.length > 0);

@@ -158,6 +158,13 @@ describe("policy test", () => {
     );
   });
 
+  test("says that --junit cannot be written, beside the results", async () => {
+    const junit = join(directory, "none", "results.xml");
+    const { out, err, code } = await run("policy", "test", samplePolicies, "--junit", junit);
+    expect({ out, code }).toEqual({ out: expect.stringMatching(/ passed, 0 failed, /), code: 1 });
+    expect(err).toMatch(/^--junit: ENOENT.*\n$/);
+  });
+
   test("--filter runs the tests whose names contain the text, and reports no policy as untested", async () => {
     const { out, code } = await run("policy", "test", samplePolicies, "--strict", "--filter", "do-not-export denies");
     expect({ out, code }).toEqual({ out: "ok     do-not-export denies\n1 passed, 0 failed\n", code: 0 });

@@ -33,8 +33,9 @@ import { readKeyFile } from "../../stores/files/key-file.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { copyProblem } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
+import { requireOwnLog } from "../../stores/sqlite/wal-binding.ts";
 import type { Context } from "../frame/command.ts";
-import { withArchive } from "../frame/store.ts";
+import { inStore, withArchive } from "../frame/store.ts";
 import { answerOfError, Refusal } from "../frame/terminal.ts";
 import { logsAhead } from "../ledger/recovery-commands.ts";
 import type { Check, Findings } from "./finding.ts";
@@ -378,6 +379,8 @@ export const store: Check = {
       return;
     }
     try {
+      const { store } = config;
+      if (store.kind === "sqlite") await inStore(async () => requireOwnLog(store.path));
       await withArchive(found, ({ archive }) => examine(found, archive, config));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

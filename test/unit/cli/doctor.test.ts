@@ -2,7 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { chownSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
@@ -14,7 +14,19 @@ import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { forTest } from "../../harness/lifetimes.ts";
 import { freePort, listenOnLoopback } from "../../harness/loopback.ts";
 import { newTestKey } from "../../harness/tokens.ts";
-import { directory, eachWithStore, erasing, execute, fileOf, policiesOf, removeDatabase, run, served } from "./surroundings.ts";
+import {
+  directory,
+  eachWithStore,
+  erasing,
+  execute,
+  fileOf,
+  makeRecord,
+  openLedger,
+  policiesOf,
+  removeDatabase,
+  run,
+  served,
+} from "./surroundings.ts";
 
 const policies = join(import.meta.dirname, "../../../policies");
 
@@ -181,6 +193,22 @@ describe("reports", () => {
       async () => void [await serve(), execute("INSERT INTO store_copy VALUES (1, 'source', 'other', 'first', 1)")],
       /^SVC_STORE: is sealed: it was copied to the store other/,
       /^set SVC_STORE to the store that continues the logs/,
+    ],
+    "failed store: an older store beside a newer -wal file": [
+      async () => {
+        const { path } = storeIn(directory);
+        await serve();
+        copyFileSync(path, `${path}.older`);
+        await serve();
+        const ledger = await openLedger();
+        await ledger.append(makeRecord("alice"));
+        copyFileSync(`${path}-wal`, `${path}.log`);
+        await ledger.close();
+        copyFileSync(`${path}.older`, path);
+        copyFileSync(`${path}.log`, `${path}-wal`);
+      },
+      /^SVC_STORE: .* do not belong together: the file is an older copy/,
+      /^put the right file there/,
     ],
     "failed store: a store of another origin": [
       async () => void [await serve(), vi.stubEnv("SVC_LEDGER_ORIGIN", "elsewhere.example")],

@@ -170,12 +170,8 @@ function copyAnswer({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun:
 async function abandon(name: string, open: () => Promise<StoreDatabase>): Promise<Step> {
   const { abandonCopy, hasBrokenSeal } = await import("../stores/sql/copy.ts");
   const withSource = async (work: (source: StoreDatabase) => Promise<boolean>): Promise<boolean> => {
-    try {
-      await using source = await open();
-      return await work(source);
-    } catch (error) {
-      throw new Refusal(messageOf(error));
-    }
+    await using source = await open();
+    return await work(source);
   };
   const isOn = await withSource(hasBrokenSeal);
   return {

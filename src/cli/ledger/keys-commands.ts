@@ -14,13 +14,7 @@ import { sameHash } from "../../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../../ledger/tlog/trusted-key.ts";
 import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
 import { isTree, WitnessLog, type WitnessLogSource } from "../../ledger/witness/witness-log.ts";
-import {
-  createKeyFile,
-  KeyFileError,
-  readKeyFile,
-  replaceKeyFile,
-  type SigningKeys,
-} from "../../stores/files/key-file.ts";
+import { createKeyFile, readKeyFile, replaceKeyFile, type SigningKeys } from "../../stores/files/key-file.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import {
   type Context,
@@ -238,15 +232,9 @@ async function ownKeys({ archive, keyPath }: OpenedStore): Promise<Readonly<Reco
   return { keys, signing: [first, ...others] };
 }
 
-/** The keys of the file; throws a Refusal if it is invalid. */
+/** The keys of the file. Throws an error for the operator if it is missing or invalid. */
 export function readKeys(path: string, remedy?: string): SigningKeys {
-  let keys: SigningKeys | undefined;
-  try {
-    keys = readKeyFile(path);
-  } catch (error) {
-    if (error instanceof KeyFileError) throw new Refusal(error.message);
-    throw error;
-  }
+  const keys = readKeyFile(path);
   if (keys === undefined) throw new Refusal(`${path} is missing${remedy === undefined ? "" : `; ${remedy}`}`);
   return keys;
 }

@@ -100,9 +100,7 @@ async function writePack(
     entries += 1;
     if (entries % progressEvery === 0) progress(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
-  await writeNew([[out, lines]]).catch((error: unknown) => {
-    throw error instanceof PackError ? new Refusal(error.message) : error;
-  });
+  await writeNew([[out, lines]]);
   const { origin, size } = head;
   const leftOut = [...unshown].map(([revision, reason]) => ({ revision, reason }));
   return {

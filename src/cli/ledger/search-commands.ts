@@ -5,7 +5,6 @@ import { userInfo } from "node:os";
 import { join, parse } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
-import { ServiceError } from "../../base/errors.ts";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
 import { orUndefined } from "../../base/json.ts";
 import { grouped, listed, visibleLine } from "../../base/visible-text.ts";
@@ -230,7 +229,7 @@ export const ledgerReportCommand = command({
       const fields = ["template", ...searchedParameters(period)];
       tellSecurity(context.terminal, "ledger_searched", { ...searched, fields }, "a log is searched", "info");
       const scope = { template, tenantId, fromMs, toMs, checkpoint };
-      const report = await readReport(archive, scope).catch(refuse);
+      const report = await readReport(archive, scope);
       const { dir, name } = parse(out);
       const table = csv === true ? [[join(dir, `${name}.csv`), reportCsv(report)] as const] : [];
       const files = await writeNew([[out, reportHtml(report)], ...table]);
@@ -242,7 +241,3 @@ export const ledgerReportCommand = command({
     });
   },
 });
-
-function refuse(error: unknown): never {
-  throw error instanceof ServiceError && error.reason === "invalid_request" ? new Refusal(error.message) : error;
-}

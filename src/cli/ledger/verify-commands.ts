@@ -217,11 +217,7 @@ export const receiptVerifyCommand = command({
   ),
   run({ options, args: [file = ""] }) {
     const trust = requireTrust(options);
-    try {
-      return verifyFile(read(file), trust);
-    } catch (error) {
-      throw error instanceof NoteError ? new Refusal(error.message) : error;
-    }
+    return verifyFile(read(file), trust);
   },
 });
 

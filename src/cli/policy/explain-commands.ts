@@ -31,9 +31,7 @@ export const policyExplainCommand = command({
     const { options, args } = context;
     if (options.decision !== undefined || options.requestId !== undefined) return explainRecorded(args[0], context);
     const { engine } = await compileDirectory(args[0], context, byCedar);
-    const question = await readQuestion(options, engine.callerAttributes).catch((error: unknown) => {
-      throw error instanceof RangeError ? new Refusal(error.message) : error;
-    });
+    const question = await readQuestion(options, engine.callerAttributes);
     const newest = await lookUpNewestDecision(context, question.query.caller.tenantId);
     return explanationOf(question, engine, newest);
   },

@@ -381,7 +381,7 @@ export const store: Check = {
     try {
       const { store } = config;
       if (store.kind === "sqlite") await inStore(async () => requireOwnLog(store.path));
-      await withArchive(found, ({ archive }) => examine(found, archive, config));
+      await withArchive(found, ({ archive }) => inStore(() => examine(found, archive, config)));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       found.failed(error.message, exchangeRemedy(error.message, "the database", databaseRemedies) ?? remedy);

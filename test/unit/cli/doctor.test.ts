@@ -185,6 +185,11 @@ describe("reports", () => {
       async () => void [await serve(), rmSync(storeIn(directory).keyPath)],
       /SVC_LEDGER_KEY: .* is missing/,
     ],
+    "failed store: a key that cannot be read": [
+      async () => void [await serve(), writeFileSync(storeIn(directory).keyPath, "no key")],
+      /^SVC_LEDGER_KEY: .* holds no private key/,
+      /^put the right file there/,
+    ],
     "failed store: another key": [
       async () => void [await serve(), rmSync(storeIn(directory).keyPath), await run("keys", "generate")],
       /does not have the key/,

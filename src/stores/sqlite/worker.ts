@@ -192,7 +192,7 @@ function keepMoved(): void {
   try {
     if (openedFile(`${path}-wal`).id !== undefined) return;
     requireInPlace([database]);
-    store.checkpoint();
+    store.checkpointAll();
   } catch {
     // Best effort: the connection stays open, and retries when it is closed.
   }

@@ -191,6 +191,11 @@ export class SqliteWriter {
     passiveCheckpoint(this.#connection);
   }
 
+  /** Copies all commits into the file. Waits for readers and another copy, at most the busy timeout. */
+  checkpointAll(): void {
+    this.#connection.exec("PRAGMA wal_checkpoint(FULL)");
+  }
+
   close(): void {
     this.#connection.close();
     this.#anchor.close();

@@ -243,7 +243,11 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       const before = ["not_shown", "not_expected", "not_shown", "not_expected"];
       expect(await codes()).toEqual(before);
       const { recordId: decision_id } = await append(alice);
-      const done = await append(alice, { kind: "evidence", request: { decision_id }, outcome: { citation: "matched" } });
+      const done = await append(alice, {
+        kind: "evidence",
+        request: { decision_id },
+        outcome: { citation: "matched" },
+      });
       expect(await codes()).toEqual([...before, "evidenced"]);
       // Lost, and not erased.
       await fixture.deleteOpening("alice", done.recordId);

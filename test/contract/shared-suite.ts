@@ -86,8 +86,7 @@ export function describeShared(name: string, newFixture: () => Promise<StoreFixt
       test("counts under all limits or under none", async () => {
         const replica = await open();
         for (let i = 0; i < 3; i++) await takeAttempt(replica, [limit, address]);
-        for (let i = 0; i < 3; i++)
-          expect(await reachedOf(replica, [limit, address])).toEqual([["client", minuteMs]]);
+        for (let i = 0; i < 3; i++) expect(await reachedOf(replica, [limit, address])).toEqual([["client", minuteMs]]);
         const other = { ...limit, counter: "other" };
         expect(await reachedOf(replica, [other, address])).toEqual([]);
         expect(await reachedOf(replica, [other, address])).toEqual([]);

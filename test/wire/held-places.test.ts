@@ -162,7 +162,11 @@ describe("a path has one spelling", () => {
 
   test("over HTTP/2 in absolute form it is no route, under any scheme", async () => {
     const session = await h2Connect(gateway.url);
-    const headers = { ":scheme": "other", ":authority": "localhost", authorization: `Bearer ${freshToken("tenant-a")}` };
+    const headers = {
+      ":scheme": "other",
+      ":authority": "localhost",
+      authorization: `Bearer ${freshToken("tenant-a")}`,
+    };
     const statusOf = async (path: string) => (await h2Call(session, { path, method: "GET", headers })).status;
     expect(await statusOf("/v1/sdk/whoami")).toBe(200);
     expect(await statusOf("http://localhost/v1/sdk/whoami")).toBe(404);

@@ -202,7 +202,9 @@ test("key transport has one spelling, and is read back unchanged", () => {
   expect(canonicalKeyTransport(text)).toBe("mode=authorized_key_release, origin=a=b");
   expect(parseKeyTransport(canonicalKeyTransport(text))).toEqual(parseKeyTransport(text));
   const named = (fqns: string) =>
-    canonicalKeyTransport(`${text}, tdf_url=https://kas, tdf_kid=r, tdf_algorithm=rsa:2048, tdf_attribute_fqns=${fqns}`);
+    canonicalKeyTransport(
+      `${text}, tdf_url=https://kas, tdf_kid=r, tdf_algorithm=rsa:2048, tdf_attribute_fqns=${fqns}`,
+    );
   const [first, second] = ["https://x.y/attr/a/value/b", "https://x.y/attr/c/value/d"];
   expect(named(`${second};${first};${second}`)).toBe(named(`${first};${second}`));
   expect(parseKeyTransport(" none ")).toBe("none");

@@ -20,7 +20,8 @@ function chainOf(authenticate: (inbound: InboundRequest) => Promise<Caller>, tak
 
 function contextOf(tenantHeader: string, authorization: readonly string[] = []) {
   const inbound: InboundRequest = {
-    headerValues: (name) => (name === "x-svc-tenant-id" ? [tenantHeader] : name === "authorization" ? authorization : []),
+    headerValues: (name) =>
+      name === "x-svc-tenant-id" ? [tenantHeader] : name === "authorization" ? authorization : [],
     remoteAddress: "127.0.0.1",
     method: "POST",
     url: "/",

@@ -19,8 +19,7 @@ import type { Gate } from "../transport/calls/exchange.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import { fixed, type Page } from "../transport/rest/page.ts";
 import { createAuthorizationService } from "../transport/rpc/authorization.ts";
-import type { TakeItems } from "../transport/rpc/bulk.ts";
-import { type BulkStreamOptions, createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
+import { createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
 import { createOpentdfService, createWellKnownService } from "../transport/rpc/opentdf.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/protection.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/records.ts";
@@ -57,15 +56,12 @@ export function furtherApis(
     AuthzenSettings | "authzen" | "bulk" | "opentdf" | "oidcIssuer" | "serviceName" | "bulkIdleTimeoutMs"
   >,
   dependencies: BulkDependencies,
-  takeItems: TakeItems,
   authenticator: OpentdfAuthenticator,
 ): readonly FurtherApi[] {
-  const { bulk, serviceName, bulkIdleTimeoutMs: idleTimeoutMs } = config;
-  const { clock } = dependencies;
   return [
-    ...(bulk ? [bulkApi(serviceName, dependencies, { idleTimeoutMs, takeItems, clock })] : []),
-    ...(config.authzen ? [authzenApi(config, dependencies, takeItems)] : []),
-    ...(config.opentdf ? [opentdfApi(config, dependencies, takeItems, authenticator)] : []),
+    ...(config.bulk ? [bulkApi(config.serviceName, dependencies, config.bulkIdleTimeoutMs)] : []),
+    ...(config.authzen ? [authzenApi(config, dependencies)] : []),
+    ...(config.opentdf ? [opentdfApi(config, dependencies, authenticator)] : []),
   ];
 }
 
@@ -74,10 +70,9 @@ type OpentdfAuthenticator = Pick<Authenticator, "holderOf" | "tokenEndpointOf">;
 function opentdfApi(
   { oidcIssuer }: Pick<ConfigFor<"serve">, "oidcIssuer">,
   dependencies: BulkDependencies,
-  takeItems: TakeItems,
   { holderOf, tokenEndpointOf }: OpentdfAuthenticator,
 ): FurtherApi {
-  const { deployment, ledger } = dependencies;
+  const { deployment, ledger, takeItems } = dependencies;
   const service = createOpentdfService(createEvaluations(dependencies), { takeItems, ledger, holderOf });
   const scopes = union(deployment.scopes.required("key-access-plan"), [delegationScope]);
   /** With several issuers, a program must know its own. */
@@ -109,12 +104,11 @@ type AuthzenSettings = "publicUrl" | "maxBodyBytes" | "maxBulkBodyBytes";
 function authzenApi(
   { publicUrl, maxBodyBytes, maxBulkBodyBytes }: Pick<ConfigFor<"serve">, AuthzenSettings>,
   dependencies: BulkDependencies,
-  takeItems: TakeItems,
 ): FurtherApi {
   const { scopes } = dependencies.deployment;
   const evaluations = createEvaluations(dependencies);
   const service = createAuthorizationService(evaluations, {
-    takeItems,
+    takeItems: dependencies.takeItems,
     maxQuestionBytes: Math.max(maxBodyBytes, maxBulkBodyBytes),
   });
   const metadata = () => ({ type: "application/json", body: JSON.stringify(authzenMetadata(publicUrl ?? "")) });
@@ -139,7 +133,7 @@ export function authzenMetadata(publicUrl: string): Readonly<Record<string, stri
   };
 }
 
-function bulkApi(service: string, dependencies: BulkDependencies, streaming: BulkStreamOptions): FurtherApi {
+function bulkApi(service: string, dependencies: BulkDependencies, idleTimeoutMs: number): FurtherApi {
   const { scopes } = dependencies.deployment;
   return {
     document: "bulk",
@@ -147,7 +141,7 @@ function bulkApi(service: string, dependencies: BulkDependencies, streaming: Bul
       bind(BulkDecisionService, createBulkDecisionService(service, dependencies)),
       bind(BulkRecordService, createBulkRecordService(service, dependencies)),
     ]),
-    streams: [bind(BulkStreamService, createBulkStreamService(dependencies, streaming))],
+    streams: [bind(BulkStreamService, createBulkStreamService(dependencies, idleTimeoutMs))],
     requiredScopes: new Map([...bulkRoutes, ...bulkStreams].map(({ rpc, single }) => [rpc, scopes.required(single)])),
     services: new Map<DescService, readonly string[] | "all">([
       [BulkDecisionService, "all"],

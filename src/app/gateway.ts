@@ -111,7 +111,7 @@ export function unauthenticatedServices(
 export function serverOptions(
   config: ServeConfig,
   methods: readonly ServedMethod[],
-  chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas" | "itemQuotas">,
+  chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas">,
   { clock, random, logger, metrics, tracing }: Machine,
   tls: TlsFiles | undefined,
   apis: readonly FurtherApi[] = [],

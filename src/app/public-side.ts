@@ -17,7 +17,7 @@ import { publishedPages } from "../portal/pages.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { type ServedMethod, unaryMethods } from "../transport/calls/methods.ts";
-import { keepWithinQuotas, type QuotaUse, takeForBatch, takeForItems } from "../transport/gate/quota.ts";
+import { keepWithinQuotas, type QuotaUse, takeForItems } from "../transport/gate/quota.ts";
 import type { TakeItems } from "../transport/rpc/bulk.ts";
 import { createServer } from "../transport/server.ts";
 import { createHealth, type ReadinessSource } from "../transport/unauthenticated/health.ts";
@@ -81,9 +81,11 @@ export async function createPublicSide(
     if (isMatched) metrics.evidenceArrived(tenantId);
   };
   const dependencies = { deployment, live, ledger, clock, random, hasher, observeEvidence, ...deciding };
-  const takeItems: TakeItems = (...batch) =>
-    quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, ...batch);
-  const apis = [...furtherApis(config, dependencies, takeItems, authenticator), ...(sessionApi ? [sessionApi] : [])];
+  const takeItems: TakeItems = async (...items) => (quotas === undefined ? () => {} : takeForItems(quotas, ...items));
+  const apis = [
+    ...furtherApis(config, { ...dependencies, takeItems }, authenticator),
+    ...(sessionApi ? [sessionApi] : []),
+  ];
   const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
   const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
   const health = createHealth({ readiness, services, clock, timers });
@@ -94,7 +96,6 @@ export async function createPublicSide(
     requiredScopes: scopesByRpc(scopes, apis),
     withoutCredentials: new Map(apis.flatMap(({ gates = [] }) => [...gates])),
     quotas: quotas && keepWithinQuotas(quotas, useOf),
-    itemQuotas: quotas && ((rpc, call, signal) => takeForItems(quotas, useOf(rpc).isRecorded, call, signal)),
   };
   let server: PublicSide["server"] | undefined;
   const tls = await followTls("tls", config, machine, (next) => server?.replaceTls(next));

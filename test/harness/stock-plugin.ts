@@ -29,11 +29,10 @@ export const registerStock: typeof registerUnary = (app, methods, { service, gat
   };
   const checking: Interceptor = (next) => (asked) => {
     if (asked.stream) throw new Error("nothing streams here");
-    const { method, message, signal } = asked;
+    const { method, message } = asked;
     const request = requestOf({ values: asked.contextValues });
     return orRefuse(request, async () => {
-      const rpc = `${method.parent.name}/${method.name}`;
-      await checks({ call: request.call, rpc, desc: method.input, message, signal });
+      checks({ call: request.call, desc: method.input, message });
       return next(asked);
     });
   };

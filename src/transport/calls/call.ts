@@ -46,7 +46,7 @@ export interface Call {
   /** Key under which the caller may retry the call. */
   idempotencyKey?: string | undefined;
   /** Quota granted to the call, if the tenant has quotas. */
-  quotas?: QuotaHold;
+  quotas?: QuotaHold | undefined;
   /** Headers or metadata that every answer carries from then on. */
   announced?: Readonly<Record<string, string>>;
   /** Bytes that the body holds of the memory for bodies. */
@@ -57,8 +57,6 @@ export interface Call {
   recordedItems?: number;
   /** Items that a stream has settled. */
   streamedItems?: number;
-  /** Quota granted for the items, besides that of the call itself. */
-  itemQuotas?: QuotaHold;
   /** What a stream of items is read from. */
   feed?: Feed;
   decision?: DecisionMade;

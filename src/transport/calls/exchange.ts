@@ -43,14 +43,12 @@ export interface TransportLimits {
 /** A message that was read, and its call. */
 export interface Received {
   readonly call: Call;
-  readonly rpc: string;
   readonly desc: DescMessage;
   readonly message: Message;
-  readonly signal: AbortSignal;
 }
 
-/** Checks a call once its message is read. Throws or rejects with a `ServiceError` to refuse. */
-export type Checks = (received: Received) => void | Promise<void>;
+/** Checks a call once its message is read. Throws a `ServiceError` to refuse. */
+export type Checks = (received: Received) => void;
 
 export interface AdapterOptions {
   readonly service: string;
@@ -108,8 +106,7 @@ export async function exchange<Body extends Uint8Array | string>(
     const message = await readMessage(call, source, codec, bodyLimits, signal);
     const { input: desc, output } = spec.method;
     const answered = await withinDeadline(async () => {
-      const pending = checks({ call, rpc, desc, message, signal });
-      if (pending !== undefined) await pending;
+      checks({ call, desc, message });
       return spec.impl(message, context);
     }, signal);
     const written = codec.write(create(output, answered), context);

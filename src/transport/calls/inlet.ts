@@ -19,12 +19,10 @@ export interface InletLimits {
   readonly maxBytes: number;
 }
 
-/** Time limits of waiting for the next items. */
-export interface Patience {
-  /** Milliseconds, and the error to throw after them. */
-  readonly limits: readonly { readonly afterMs: number; readonly refusal: () => ServiceError }[];
-  /** Stops the wait. */
-  readonly stopping: AbortSignal;
+/** Milliseconds of waiting for the next items, and the error to throw after them. */
+interface TimeLimit {
+  readonly afterMs: number;
+  readonly refusal: () => ServiceError;
 }
 
 export class Inlet<Item> {
@@ -70,11 +68,13 @@ export class Inlet<Item> {
 
   /**
    * Settles the items taken before, and returns all that have arrived, waiting for at least one. Undefined at the end
-   * of the stream. Throws the stream's error, or the refusal of the time limit that has passed.
+   * of the stream, or if the server begins to stop. Throws the stream's error, or the refusal of the limit.
+   *
+   * @param stopping ends the wait
    */
-  async take(patience: Patience): Promise<readonly Item[] | undefined> {
+  async take(limit: TimeLimit, stopping: AbortSignal): Promise<readonly Item[] | undefined> {
     this.#settle();
-    if (this.#items.length === 0 && this.#end === undefined) await this.#wait(patience);
+    if (this.#items.length === 0 && this.#end === undefined) await this.#wait(limit, stopping);
     // Lets items that arrive together share a commit.
     await new Promise(setImmediate);
     const taken = this.#items;
@@ -108,14 +108,12 @@ export class Inlet<Item> {
     for (const resolve of this.#onRoom.splice(0)) resolve();
   }
 
-  #wait({ limits, stopping }: Patience): Promise<void> {
+  #wait({ afterMs, refusal }: TimeLimit, stopping: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const timers = limits.map(({ afterMs, refusal }) =>
-        // Node fires timers with longer delays at once.
-        setTimeout(() => over(() => reject(refusal())), Math.min(Math.max(0, afterMs), 2 ** 31 - 1)),
-      );
+      // Node fires timers with longer delays at once.
+      const timer = setTimeout(() => over(() => reject(refusal())), Math.min(afterMs, 2 ** 31 - 1));
       const over = (settle: () => void) => {
-        for (const timer of timers) clearTimeout(timer);
+        clearTimeout(timer);
         stopping.removeEventListener("abort", onStop);
         this.#onItem = () => {};
         settle();

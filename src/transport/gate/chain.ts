@@ -26,8 +26,6 @@ export interface ChainOptions {
   readonly requiredScopes: (rpc: string) => readonly string[];
   /** Enforces quotas of tenants; absent if there are none. */
   readonly quotas?: GateLink | undefined;
-  /** Enforces quotas for the items of bulk calls once they are counted; absent if there are none. */
-  readonly itemQuotas?: ((rpc: string, call: Call, signal: AbortSignal) => Promise<void>) | undefined;
   /** Gates of methods without credentials, by `Service/Method`. Default: none. */
   readonly withoutCredentials?: ReadonlyMap<string, Gate>;
 }
@@ -71,7 +69,7 @@ export function createChain(options: ChainOptions): Chain {
       call.caller = caller;
       requireAllowed(caller, context);
     },
-    checks: createChecks(options),
+    checks: createChecks(options.headerPrefix),
     accounts,
   };
 }
@@ -85,14 +83,13 @@ export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer
 
 // What a call passes once its message is read, before its handler.
 
-/** Returns the checks in their order: call options, rules of the message, quotas of its items. */
-function createChecks({ headerPrefix, itemQuotas }: ChainOptions): Checks {
+/** Returns the checks in their order: call options, rules of the message. */
+function createChecks(headerPrefix: string): Checks {
   const readOptions = readCallOptions(headerPrefix);
-  return ({ call, rpc, desc, message, signal }) => {
+  return ({ call, desc, message }) => {
     readOptions(call);
     const violations = rulesOf(desc)(message);
     if (violations.length > 0) throw invalidRequests(violations);
-    return call.items === undefined ? undefined : itemQuotas?.(rpc, call, signal);
   };
 }
 

@@ -1,4 +1,5 @@
 /** The last link of the gate: quotas of tenants, and the headers that report them. */
+import type { Reason, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { QuotaName } from "../../base/quotas.ts";
 import type { QuotaHold, QuotaState, Quotas } from "../../domain/quotas.ts";
@@ -25,35 +26,23 @@ export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: stri
       artifact_bytes: isArtifact ? Math.max(1, announcedBytes(call.inbound)) : 0,
     };
     const taken = quotas.take({ tenantId, amounts, isStoreless: !isRecorded, signal });
-    if (!(taken instanceof Promise)) return note(call, "quotas", taken);
-    const noted = taken.then((hold) => note(call, "quotas", hold));
+    if (!(taken instanceof Promise)) return note(call, taken);
+    const noted = taken.then((hold) => note(call, hold));
     // If the call ends first, nothing is taken for it.
     noted.catch(() => {});
     return withinDeadline(() => noted, signal);
   };
 }
 
-function note(call: Call, name: "quotas" | "itemQuotas", hold: QuotaHold | undefined): void {
-  if (hold === undefined) return;
-  call[name] = hold;
-  call.announced = quotaHeaders(hold.states);
-  if (hold.refusal !== undefined) throw hold.refusal;
+function note(call: Call, hold: QuotaHold | undefined): void {
+  announce(call, hold);
+  call.quotas = hold;
 }
 
-/**
- * Takes the quota of a bulk call's items, besides that of the call itself, once they are counted.
- *
- * @throws ServiceError as `keepWithinQuotas`; `rate_limited` too if the items exceed the limit of a period
- */
-export async function takeForItems(
-  quotas: Pick<Quotas, "take">,
-  isRecorded: boolean,
-  call: Call,
-  signal: AbortSignal,
-): Promise<void> {
-  const { items } = call;
-  if (items === undefined || items.count < 2) return;
-  note(call, "itemQuotas", await takeMany(quotas, items.count - 1, isRecorded, call, signal));
+function announce(call: Call, hold: QuotaHold | undefined): void {
+  if (hold === undefined) return;
+  call.announced = quotaHeaders(hold.states);
+  if (hold.refusal !== undefined) throw hold.refusal;
 }
 
 /** Called once with the number of items that were recorded, and of those that were asked for; default: all. */
@@ -64,35 +53,24 @@ export type SettleItems = (recorded: number, asked?: number) => void;
  * that gives back what was not recorded or not asked for.
  *
  * @param artifactBytes of the artifacts that the items have
- * @throws ServiceError as `takeForItems`
+ * @throws ServiceError as `keepWithinQuotas`; `rate_limited` too if the items exceed the limit of a period
  */
-export async function takeForBatch(
+export async function takeForItems(
   quotas: Pick<Quotas, "take">,
   call: Call,
   count: number,
   signal: AbortSignal,
   artifactBytes = 0,
 ): Promise<SettleItems> {
-  const hold = await takeMany(quotas, count, true, call, signal, artifactBytes);
-  if (hold !== undefined) call.announced = quotaHeaders(hold.states);
-  if (hold?.refusal !== undefined) throw hold.refusal;
-  return (records, requests = count) => hold?.settle({ requests, records });
-}
-
-async function takeMany(
-  quotas: Pick<Quotas, "take">,
-  count: number,
-  isRecorded: boolean,
-  { caller, recordedItems = 1 }: Call,
-  signal: AbortSignal,
-  artifactBytes = 0,
-): Promise<QuotaHold | undefined> {
-  if (caller === undefined) return undefined;
-  const amounts = { requests: count, records: isRecorded ? count : 0, artifact_bytes: artifactBytes };
+  const { caller, recordedItems = 1 } = call;
+  if (caller === undefined) return () => {};
+  const amounts = { requests: count, records: count, artifact_bytes: artifactBytes };
   // A stream has no record but those of its items.
   const beside = { requests: 1, records: recordedItems, artifact_bytes: 0 };
   const request = { tenantId: caller.tenantId, amounts, isStoreless: false, beside, signal };
-  return withinDeadline(async () => quotas.take(request), signal);
+  const hold = await withinDeadline(async () => quotas.take(request), signal);
+  announce(call, hold);
+  return (records, requests = count) => hold?.settle({ requests, records });
 }
 
 /** Length of the body, if the headers state it. */
@@ -103,15 +81,17 @@ function announcedBytes(inbound: InboundRequest): number {
 
 /** Gives back what the call was granted and has not used. */
 export function settleQuotas(call: Call): void {
-  const { quotas, itemQuotas, refusal, bodyBytes = 0, recordedItems } = call;
-  // A record may have been stored although the caller left early or the store did not answer.
-  const mayBeRecorded = refusal === undefined || unknownOutcomes.has(refusal.reason);
-  const records = mayBeRecorded ? (recordedItems ?? 1) : 0;
+  const { quotas, refusal, bodyBytes = 0, recordedItems = 1 } = call;
+  const records = refusal === undefined || mayBeRecorded(refusal) ? recordedItems : 0;
   quotas?.settle({ records: Math.min(1, records), artifact_bytes: bodyBytes });
-  itemQuotas?.settle({ records: Math.max(0, records - 1), artifact_bytes: 0 });
 }
 
-const unknownOutcomes: ReadonlySet<string> = new Set([
+/** Whether a record may have been stored although the caller left early or the store did not answer. */
+export function mayBeRecorded({ reason }: ServiceError): boolean {
+  return unknownOutcomes.has(reason);
+}
+
+const unknownOutcomes: ReadonlySet<Reason> = new Set<Reason>([
   "canceled",
   "deadline_exceeded",
   "store_unavailable",

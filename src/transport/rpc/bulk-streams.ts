@@ -7,22 +7,12 @@ import {
 } from "../../../gen/platform/bulk/v1/streams_pb.ts";
 import { refusedToken } from "../../auth/challenge.ts";
 import { expiryOf } from "../../base/caller.ts";
-import type { Clock } from "../../base/clock.ts";
 import { invalidRequests, overloaded, ServiceError } from "../../base/errors.ts";
-import { handleAll } from "../../domain/bulk.ts";
 import { callerOf, callOf } from "../calls/call.ts";
 import type { Inlet } from "../calls/inlet.ts";
 import { type Rules, rulesOf } from "../codec/rules.ts";
-import { itemMembers, orGiveBack, pause, shownBy, type TakeItems } from "./bulk.ts";
-import { identityOf, receiptDetailOf } from "./messages.ts";
+import { answersIn, handleItems, itemMembers } from "./bulk.ts";
 import { type BulkRecordDependencies, events, type RecordKind, registrations } from "./records.ts";
-
-export interface BulkStreamOptions {
-  readonly clock: Clock;
-  /** Milliseconds without an item after which a stream ends. */
-  readonly idleTimeoutMs: number;
-  readonly takeItems: TakeItems;
-}
 
 interface Numbered<Item> extends Message {
   readonly sequence: bigint;
@@ -32,15 +22,20 @@ interface Numbered<Item> extends Message {
 const eventRules = rulesOf(StreamEventsRequestSchema);
 const registrationRules = rulesOf(StreamRegistrationsRequestSchema);
 
-/** The bulk stream service: items are handled as in `platform.bulk.v1.BulkRecordService`. */
+/**
+ * The bulk stream service: items are handled as in `platform.bulk.v1.BulkRecordService`.
+ *
+ * @param idleTimeoutMs milliseconds without an item after which a stream ends
+ */
 export function createBulkStreamService(
   dependencies: BulkRecordDependencies,
-  options: BulkStreamOptions,
+  idleTimeoutMs: number,
 ): ServiceImpl<typeof BulkStreamService> {
   return {
-    streamEvents: (requests, context) => acknowledged(requests, context, dependencies, options, eventRules, events),
+    streamEvents: (requests, context) =>
+      acknowledged(requests, context, dependencies, idleTimeoutMs, eventRules, events),
     streamRegistrations: (requests, context) =>
-      acknowledged(requests, context, dependencies, options, registrationRules, registrations),
+      acknowledged(requests, context, dependencies, idleTimeoutMs, registrationRules, registrations),
   };
 }
 
@@ -54,7 +49,7 @@ async function* acknowledged<
   requests: AsyncIterable<Request>,
   context: HandlerContext,
   dependencies: BulkRecordDependencies,
-  options: BulkStreamOptions,
+  idleTimeoutMs: number,
   rules: Rules,
   { record, membersOf, artifactBytesOf }: RecordKind<Item, Answer, Members>,
 ) {
@@ -70,32 +65,25 @@ async function* acknowledged<
   call.receiptDetail ??= "brief";
   void inlet.read(requests);
   for (;;) {
-    const leftMs = expiryOf(callerOf(context)) - options.clock.now();
+    const leftMs = expiryOf(callerOf(context)) - dependencies.clock.now();
     if (leftMs <= 0) throw expired();
-    const limits = [
-      { afterMs: options.idleTimeoutMs, refusal: idle },
-      { afterMs: leftMs, refusal: expired },
-    ];
-    const batch = await inlet.take({ limits, stopping });
+    const limit =
+      leftMs < idleTimeoutMs ? { afterMs: leftMs, refusal: expired } : { afterMs: idleTimeoutMs, refusal: idle };
+    const batch = await inlet.take(limit, stopping);
     if (batch === undefined && stopping.aborted) throw overloaded("the service is stopping: reconnect");
     if (batch === undefined) return;
     // Credentials may have been revoked since the last items: nothing more is recorded then.
     await stillAllowed();
     const artifactBytes = batch.reduce((sum, { item }) => sum + (item === undefined ? 0 : artifactBytesOf(item)), 0);
-    const settle = await options.takeItems(call, batch.length, signal, artifactBytes);
-    const results = await orGiveBack(settle, async () => {
-      await call.ticket?.resume();
-      return handleAll(dependencies.ledger, identityOf(context), {
-        count: batch.length,
-        handle: async (index, identity, ledger) =>
-          record({ ...dependencies, ledger }, identity, itemOf<Item>(batch[index] as Request, rules), signal),
-        shown: shownBy[receiptDetailOf(call)],
-        pause: (until) => pause(call, until),
-      });
+    const settle = await dependencies.takeItems(call, batch.length, signal, artifactBytes);
+    const results = await handleItems(dependencies.ledger, context, settle, {
+      count: batch.length,
+      handle: async (index, identity, ledger) =>
+        record({ ...dependencies, ledger }, identity, itemOf<Item>(batch[index] as Request, rules), signal),
     });
     call.ticket?.park();
     call.streamedItems += batch.length;
-    settle(results.filter((result) => result !== undefined && "answer" in result).length);
+    settle(answersIn(results));
     yield {
       items: batch.map(({ sequence, item }, i) => ({
         sequence,

@@ -9,7 +9,7 @@ import {
 } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import { requireScopes } from "../../auth/authenticator.ts";
 import { presentedScheme } from "../../auth/challenge.ts";
-import { type Reason, ServiceError } from "../../base/errors.ts";
+import { ServiceError } from "../../base/errors.ts";
 import { mapInTurns } from "../../base/timers.ts";
 import { type DecisionMembers, type ProvingLedger, proveRange } from "../../domain/answer.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult, type StopRule } from "../../domain/bulk.ts";
@@ -20,7 +20,7 @@ import { platformDomains } from "../../domain/platform-domains.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import type { EvaluationRequest } from "../../domain/requests.ts";
 import { type Call, callerOf, callOf, type ReceiptDetail } from "../calls/call.ts";
-import type { SettleItems } from "../gate/quota.ts";
+import { mayBeRecorded, type SettleItems } from "../gate/quota.ts";
 import { envelope, forMessage, identityOf, platformDomainMessages, receiptDetailOf } from "./messages.ts";
 
 type HandleItem<Answer> = (
@@ -31,7 +31,7 @@ type HandleItem<Answer> = (
 ) => Promise<Answer>;
 
 /** What the ledger must return for each detail of receipts. */
-export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknown>["shown"]>>> = {
+const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknown>["shown"]>>> = {
   full: "all",
   cose: "all",
   range: "opening",
@@ -40,7 +40,7 @@ export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknow
 };
 
 /** Parks the call, and resumes it in its turn, after other calls or once the promise resolves. */
-export async function pause({ ticket }: Call, until?: Promise<void>): Promise<void> {
+async function pause({ ticket }: Call, until?: Promise<void>): Promise<void> {
   ticket?.park();
   await (until ?? new Promise<void>((resolve) => setImmediate(resolve)));
   await ticket?.resume();
@@ -55,33 +55,34 @@ interface BulkKind<Answer, Members> {
   readonly stopsAfter?: BulkCall<Answer>["stopsAfter"];
 }
 
-interface BulkDependencies extends Pick<DecisionDependencies, "live"> {
+export interface BulkDependencies extends Pick<DecisionDependencies, "live">, AskingOptions {
   readonly ledger: BulkLedger & ProvingLedger;
 }
 
 /**
- * Answers a bulk call: handles its items, and proves their records if the caller asked for one receipt for all. Rejects as
- * `handleAll`.
+ * Answers a bulk call: handles its items, and proves their records if the caller asked for one receipt for all. Rejects
+ * with `rate_limited`, or as `handleAll`.
  */
 export async function answerBulk<Answer, Members extends { readonly warnings: string[] }>(
   service: string,
-  { live, ledger }: BulkDependencies,
+  { live, ledger, takeItems }: BulkDependencies,
   context: HandlerContext,
   { handle, receiptOf, membersOf, stopsAfter }: BulkKind<Answer, Members>,
 ) {
   const call = callOf(context);
   const { items: asked } = call;
   if (asked === undefined) throw new ServiceError("internal", "bulk handler invoked without items");
+  // The call itself was counted as one of them.
+  const settle = asked.count > 1 ? await takeItems(call, asked.count - 1, context.signal) : undefined;
   // Counts all items until the outcome is known.
   call.recordedItems = asked.count;
-  const results = await handleAll<Answer>(ledger, identityOf(context), {
+  const results = await handleItems<Answer>(ledger, context, settle, {
     count: asked.count,
     handle: async (index, identity, own) => handle(asked.read(index), identity, own, index),
     ...(stopsAfter !== undefined && { stopsAfter }),
-    shown: shownBy[receiptDetailOf(call)],
-    pause: (until) => pause(call, until),
   });
-  call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;
+  call.recordedItems = answersIn(results);
+  settle?.(Math.max(0, call.recordedItems - 1));
   const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
   const items = await mapInTurns(results, (result, i) => ({
     ...itemMembers(result, (answer) => membersOf(context, answer)),
@@ -94,6 +95,27 @@ export async function answerBulk<Answer, Members extends { readonly warnings: st
     items,
     receipt,
   };
+}
+
+/** Handles items as `handleAll` does, in turns of admission, and with as much of receipts as the caller asked for. */
+export function handleItems<Answer>(
+  ledger: BulkLedger,
+  context: HandlerContext,
+  settle: SettleItems | undefined,
+  items: Omit<BulkCall<Answer>, "shown" | "pause">,
+): Promise<readonly ItemResult<Answer>[]> {
+  const call = callOf(context);
+  const shown = shownBy[receiptDetailOf(call)];
+  const bulk = { ...items, shown, pause: (until?: Promise<void>) => pause(call, until) };
+  return orGiveBack(settle, async () => {
+    await call.ticket?.resume();
+    return handleAll<Answer>(ledger, identityOf(context), bulk);
+  });
+}
+
+/** Number of items that were answered, and so recorded. */
+export function answersIn(results: readonly ItemResult<unknown>[]): number {
+  return results.filter((result) => result !== undefined && "answer" in result).length;
 }
 
 /** Members that every item's message has about its outcome. */
@@ -208,15 +230,12 @@ export type TakeItems = (
   artifactBytes?: number,
 ) => Promise<SettleItems>;
 
-/** Reasons of refusals before anything is recorded. */
-const unrecorded: ReadonlySet<Reason> = new Set<Reason>(["overloaded", "policy_unavailable", "rate_limited"]);
-
 /** Does the work of items. Gives the quota of their records back if it is refused before anything is recorded. */
-export async function orGiveBack<T>(settle: SettleItems | undefined, work: () => Promise<T>): Promise<T> {
+async function orGiveBack<T>(settle: SettleItems | undefined, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (thrown) {
-    if (thrown instanceof ServiceError && unrecorded.has(thrown.reason)) settle?.(0);
+    if (thrown instanceof ServiceError && !mayBeRecorded(thrown)) settle?.(0);
     throw thrown;
   }
 }

@@ -10,8 +10,8 @@ import {
   type ResolvePolicyRequest,
   ResolvePolicyRequestSchema,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type { DecisionMembers, ProvingLedger } from "../../domain/answer.ts";
-import type { BulkLedger, StopRule } from "../../domain/bulk.ts";
+import type { DecisionMembers } from "../../domain/answer.ts";
+import type { StopRule } from "../../domain/bulk.ts";
 import type { DecisionDependencies } from "../../domain/decision.ts";
 import type { PlatformDomain } from "../../domain/platform-domains.ts";
 import {
@@ -25,7 +25,7 @@ import {
 import type { CallIdentity } from "../../domain/record.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
-import { answerBulk } from "./bulk.ts";
+import { answerBulk, type BulkDependencies } from "./bulk.ts";
 import {
   artifactProfile,
   envelope,
@@ -173,7 +173,7 @@ export function createProtectionService(
 }
 
 /** Decisions are made as on their single routes. */
-export type BulkDecisionDependencies = DecisionDependencies & { readonly ledger: BulkLedger & ProvingLedger };
+export type BulkDecisionDependencies = DecisionDependencies & BulkDependencies;
 
 /** The bulk decision service over the domain of the single routes. `service` is the name in every answer. */
 export function createBulkDecisionService(

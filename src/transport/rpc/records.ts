@@ -12,15 +12,14 @@ import {
   type RegistrationService,
 } from "../../../gen/platform/sdk/v1/registration_pb.ts";
 import { ServiceError } from "../../base/errors.ts";
-import type { DecisionMembers, ProvingLedger } from "../../domain/answer.ts";
-import type { BulkLedger } from "../../domain/bulk.ts";
+import type { DecisionMembers } from "../../domain/answer.ts";
 import type { DomainDependencies, RecordingLedger } from "../../domain/deployment.ts";
 import { type EvidenceAnswer, recordEvidence } from "../../domain/evidence.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { type RegistrationAnswer, type RegistrationDependencies, registerArtifact } from "../../domain/registration.ts";
 import type { EvidenceRequest, RegistrationRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
-import { answerBulk } from "./bulk.ts";
+import { answerBulk, type BulkDependencies } from "./bulk.ts";
 import {
   artifactKind,
   artifactProfile,
@@ -96,7 +95,7 @@ function registrationRequest(message: RegisterArtifactRequest): RegistrationRequ
 }
 
 /** Items are recorded as on their single routes. */
-export type BulkRecordDependencies = RegistrationDependencies & { readonly ledger: BulkLedger & ProvingLedger };
+export type BulkRecordDependencies = RegistrationDependencies & BulkDependencies;
 
 /** The bulk record service over the domain of the single routes. `service` is the name in every answer. */
 export function createBulkRecordService(

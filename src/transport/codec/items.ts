@@ -16,11 +16,6 @@ export interface ItemSource {
   read(index: number): Message;
 }
 
-interface TakenItems {
-  readonly rest: Uint8Array;
-  readonly items: ItemSource;
-}
-
 type MessageListField = DescField & { readonly fieldKind: "list"; readonly listKind: "message" };
 
 /** Returns the items field of a bulk request; undefined for other requests. */
@@ -42,8 +37,21 @@ export function requestReader(desc: DescMessage, maxItemBytes: number): ReadRequ
   const field = itemField(desc);
   return (bytes, form, call) => {
     if (field === undefined) return readMessage(desc, bytes, form);
-    const { rest, items } = takeItems(field, bytes, maxItemBytes, form);
-    call.items = items;
+    const { rest, parts } = form === "binary" ? splitRecords(field, bytes) : splitItems(field, decodeText(bytes));
+    const tooFew = { field: field.name, rule: "repeated.min_items", message: "must have at least 1 item" };
+    if (parts.length === 0) throw invalidRequests([tooFew]);
+    call.items = {
+      count: parts.length,
+      read(index) {
+        const part = parts[index] as Uint8Array | string;
+        if (Buffer.byteLength(part) > maxItemBytes)
+          throw new ServiceError("body_too_large", "item exceeds the size limit of its single route");
+        const message = readMessage(field.message, part, form);
+        const violations = rulesOf(field.message)(message);
+        if (violations.length > 0) throw invalidRequests(violations);
+        return message;
+      },
+    };
     return readMessage(desc, rest, form);
   };
 }
@@ -52,40 +60,9 @@ function readMessage(desc: DescMessage, message: Uint8Array | string, form: Form
   return form === "binary" ? readBinary(desc, message as Uint8Array) : readJson(desc, message, form);
 }
 
-/**
- * Takes items out of a message. Throws `invalid_request` if there are none, or too many.
- *
- * @param maxBytes size of one item as sent
- * @param read reads an item: text of JSON, or bytes
- */
-export function takeItems(
-  field: MessageListField,
-  body: Uint8Array,
-  maxBytes: number,
-  form: Form,
-  read = readMessage,
-): TakenItems {
-  const { rest, parts } = form === "binary" ? splitRecords(field, body) : splitItems(field, decodeText(body));
-  const tooFew = { field: field.name, rule: "repeated.min_items", message: "must have at least 1 item" };
-  if (parts.length === 0) throw invalidRequests([tooFew]);
-  const items: ItemSource = {
-    count: parts.length,
-    read(index) {
-      const part = parts[index] as Uint8Array | string;
-      if (Buffer.byteLength(part) > maxBytes)
-        throw new ServiceError("body_too_large", "item exceeds the size limit of its single route");
-      const message = read(field.message, part, form);
-      const violations = rulesOf(field.message)(message);
-      if (violations.length > 0) throw invalidRequests(violations);
-      return message;
-    },
-  };
-  return { rest, items };
-}
-
 /** A message without its items, and these. */
 interface SplitMessage {
-  readonly rest: Uint8Array;
+  readonly rest: Uint8Array | string;
   readonly parts: readonly (Uint8Array | string)[];
 }
 
@@ -97,8 +74,11 @@ function requireFew(field: MessageListField): (count: number) => void {
   };
 }
 
-/** Finds the items in the text of an object. Whether the text is JSON is checked by parsing the parts. */
-function splitItems(field: MessageListField, text: string): SplitMessage {
+/**
+ * Finds the items in the text of an object. Whether the text is JSON is checked by parsing the parts. Throws
+ * `invalid_request` if there are too many.
+ */
+export function splitItems(field: MessageListField, text: string): SplitMessage {
   const texts: string[] = [];
   const mayHave = requireFew(field);
   let rest = "";
@@ -152,7 +132,7 @@ function splitItems(field: MessageListField, text: string): SplitMessage {
     }
   }
   if (begin !== undefined || texts.some(isBlank)) throw notJson();
-  return { rest: Buffer.from(rest + text.slice(copied)), parts: texts };
+  return { rest: rest + text.slice(copied), parts: texts };
 }
 
 /** White space of JSON (RFC 8259 §2), which is less than JavaScript's. */

@@ -141,7 +141,6 @@ export function serverOptions(
     isShortOfMemory: memory.isShort,
     streamServices,
     rpcServices,
-    headerPrefix: config.headerPrefix,
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),
       maxItemBytes: maxItemBytesOf(config),

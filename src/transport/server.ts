@@ -4,13 +4,13 @@ import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } fr
 import { overloaded, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
-import { type Accounts, type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
+import { type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
 import { headerProblem, inboundOf, pathOf } from "../http/inbound-request.ts";
 import { createListener, type Listener, type ListenerOptions, noSchemas } from "../http/listener.ts";
 import { expectationProblem, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/call.ts";
-import type { AdapterOptions, Gate } from "./calls/exchange.ts";
+import type { AdapterOptions } from "./calls/exchange.ts";
 import { type ServedMethod, type ServiceBinding, unaryMethods } from "./calls/methods.ts";
 import {
   isRpcRequest,
@@ -23,27 +23,22 @@ import {
 import { servePlainGrpc } from "./connect/plain-grpc.ts";
 import { bulkStreams, registerStreams } from "./connect/streams.ts";
 import { registerUnary } from "./connect/unary.ts";
+import type { Chain } from "./gate/chain.ts";
 import { registerRest } from "./rest/adapter.ts";
 import { type Page, pageMethods, registerPages } from "./rest/page.ts";
 import { registerUnauthenticated, unauthenticatedPaths } from "./unauthenticated/services.ts";
 
-export interface ServerOptions extends AdapterOptions, CallLifecycle {
+export interface ServerOptions extends AdapterOptions, Chain, CallLifecycle {
   readonly methods: readonly ServedMethod[];
   readonly pages?: readonly Page[];
   /** Unary services without JSON routes, for authenticated callers. */
   readonly rpcServices?: readonly ServiceBinding[];
   /** Streaming services, for authenticated callers. */
   readonly streamServices?: readonly ServiceBinding[];
-  /** Passed again while streams are open. */
-  readonly gateStill: Gate;
-  /** Lowercase prefix of the service's own headers. */
-  readonly headerPrefix?: string;
   /** Services that need no credentials, and have no JSON routes. */
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** Recognizes callers for admission. */
-  readonly accounts: Accounts;
   readonly admissionLimits?: AdmissionLimits;
   /** Whether memory is almost used up. Default: never. */
   readonly isShortOfMemory?: () => boolean;
@@ -75,7 +70,7 @@ export async function createServer(options: ServerOptions): Promise<Listener & {
     bodyLimit: Number.MAX_SAFE_INTEGER,
     frameworkErrors: refuse,
   });
-  const { methods, pages = [], rpcServices = [], headerPrefix = "x-svc-" } = options;
+  const { methods, pages = [], rpcServices = [] } = options;
   const { unauthenticatedServices = [], streamServices = [] } = options;
   const rpcMethods = [...methods, ...rpcServices.flatMap(unaryMethods)];
   const stopping = new AbortController();
@@ -97,7 +92,7 @@ export async function createServer(options: ServerOptions): Promise<Listener & {
   registerRest(app, methods, options);
   registerPages(app, options.service, pages);
   registerUnary(app, rpcMethods, options);
-  registerStreams(app, streamServices, bulkStreams({ ...options, headerPrefix, stopping: stopping.signal }));
+  registerStreams(app, streamServices, bulkStreams({ ...options, stopping: stopping.signal }));
   registerUnauthenticated(app, unauthenticatedServices, { ...options, stopping: stopping.signal });
   await app.ready();
   const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());

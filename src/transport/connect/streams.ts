@@ -17,7 +17,7 @@ import { bodyTooLarge } from "../../http/body.ts";
 import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../http/deadline.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
 import { answerHeaders, type Call, callOf, kCall, route } from "../calls/call.ts";
-import { type AdapterOptions, addRoute, type Gate } from "../calls/exchange.ts";
+import { type AdapterOptions, addRoute } from "../calls/exchange.ts";
 import { Inlet } from "../calls/inlet.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import {
@@ -31,7 +31,7 @@ import {
   wrongMessageCount,
 } from "../calls/refusals.ts";
 import { binaryOptions } from "../codec/binary-records.ts";
-import { readCallOptions } from "../gate/chain.ts";
+import type { Chain } from "../gate/chain.ts";
 import { decompressors, timeoutOf } from "./unary.ts";
 
 /** Longest time that a stream stays open: one day, in milliseconds. Its caller then opens another. */
@@ -268,18 +268,16 @@ const strictJson = {
   textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
 };
 
-interface BulkStreamsOptions extends Pick<AdapterOptions, "service" | "gate" | "limits" | "bodies"> {
-  readonly headerPrefix: string;
-  /** Passed again whenever a message arrives on a stream. */
-  readonly gateStill: Gate;
+interface BulkStreamsOptions
+  extends Pick<AdapterOptions, "service" | "limits" | "bodies">,
+    Pick<Chain, "gate" | "gateStill" | "readOptions"> {
   readonly stopping: AbortSignal;
   /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
 }
 
 export function bulkStreams(options: BulkStreamsOptions): StreamsOptions {
-  const { service, gate, gateStill, limits, bodies, stopping, headerPrefix, addressOf } = options;
-  const readOptions = readCallOptions(headerPrefix);
+  const { service, gate, gateStill, readOptions, limits, bodies, stopping, addressOf } = options;
   const enter = streamLimiter(streamLimits, addressOf);
   return {
     service,

@@ -35,13 +35,16 @@ export interface Chain {
   /** Gate for a stream that is open: detects credentials that were revoked or count for less since it began. */
   readonly gateStill: Gate;
   readonly checks: Checks;
+  /** Reads the call options of a stream, which has no checks. Throws `invalid_request`. */
+  readonly readOptions: (call: Call) => void;
   /** Recognizes callers for admission, before their credentials are verified. */
   readonly accounts: Accounts;
 }
 
 export function createChain(options: ChainOptions): Chain {
-  const { addressOf, verifier, takesTokens, requiredScopes, quotas, withoutCredentials } = options;
-  const tenantHeader = `${options.headerPrefix}tenant-id`;
+  const { headerPrefix, addressOf, verifier, takesTokens, requiredScopes, quotas, withoutCredentials } = options;
+  const tenantHeader = `${headerPrefix}tenant-id`;
+  const readOptions = readCallOptions(headerPrefix);
   const accounts = new Accounts({ addressOf, tenantHeader, takesTokens });
   /** A forwarded tenant header must equal the tenant of the credentials; then the scopes (specification 5.5, 5.7). */
   const requireAllowed = (caller: Caller, { call: { inbound }, rpc }: GateContext) => {
@@ -69,7 +72,12 @@ export function createChain(options: ChainOptions): Chain {
       call.caller = caller;
       requireAllowed(caller, context);
     },
-    checks: createChecks(options.headerPrefix),
+    checks({ call, desc, message }) {
+      readOptions(call);
+      const violations = rulesOf(desc)(message);
+      if (violations.length > 0) throw invalidRequests(violations);
+    },
+    readOptions,
     accounts,
   };
 }
@@ -78,18 +86,6 @@ export function createChain(options: ChainOptions): Chain {
 export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer): Gate {
   return async ({ call }) => {
     call.sessionPeer = peerOf(call.inbound);
-  };
-}
-
-// What a call passes once its message is read, before its handler.
-
-/** Returns the checks in their order: call options, rules of the message. */
-function createChecks(headerPrefix: string): Checks {
-  const readOptions = readCallOptions(headerPrefix);
-  return ({ call, desc, message }) => {
-    readOptions(call);
-    const violations = rulesOf(desc)(message);
-    if (violations.length > 0) throw invalidRequests(violations);
   };
 }
 
@@ -103,7 +99,7 @@ const bulkReceiptDetails: readonly string[] = ["full", "brief", "cose", "range",
  * Reads the caller's options from headers (gRPC: metadata): `idempotency-key`, and `receipt` under the deployment's
  * prefix. Refuses invalid values without repeating them.
  */
-export function readCallOptions(headerPrefix: string): (call: Call) => void {
+function readCallOptions(headerPrefix: string): (call: Call) => void {
   const receiptHeader = `${headerPrefix}receipt`;
   return (call) => {
     const key = headerOf(call, idempotencyHeader);

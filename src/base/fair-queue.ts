@@ -121,6 +121,8 @@ export interface FairSemaphore {
    * @throws ServiceError `rate_limited` if too many of this party wait, `overloaded` if too many wait in total
    */
   run<T>(party: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** Calls that wait for their turn. */
+  readonly waiting: number;
 }
 
 export interface FairLimits {
@@ -174,6 +176,9 @@ export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaitin
   }
 
   return {
+    get waiting() {
+      return queue.size;
+    },
     async run(party, work, signal) {
       signal.throwIfAborted();
       await turn(party, signal);

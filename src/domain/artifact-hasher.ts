@@ -38,47 +38,29 @@ export function createArtifactHasher({
   /** Characters that wait or are at work, by tenant and of all. */
   const pendingChars = localSums();
   const closing = new AbortController();
-  let waiting = 0;
-
-  /** Counts the characters; returns the function that gives them back. */
-  function admit(account: string, chars: number): () => void {
-    if (!pendingChars.add(account, chars, maxTenantPendingChars)) throw tooMany();
-    if (!pendingChars.add(all, chars, maxPendingChars)) {
-      pendingChars.subtract(account, chars);
-      throw tooMany();
-    }
-    return () => {
-      pendingChars.subtract(account, chars);
-      pendingChars.subtract(all, chars);
-    };
-  }
-
   return {
     get waiting() {
-      return waiting;
+      return turns.waiting;
     },
     async digest(tenantId, objectBase64, hashes, leaving) {
       const signal = AbortSignal.any([leaving, closing.signal]);
       signal.throwIfAborted();
       if (sizeOf(objectBase64) > maxObjectBytes) throw tooLarge();
-      const release = admit(`tenant ${tenantId}`, objectBase64.length);
+      const { length } = objectBase64;
+      const shares = [
+        { name: `tenant ${tenantId}`, maximum: maxTenantPendingChars },
+        { name: "all", maximum: maxPendingChars },
+      ];
+      if (pendingChars.addAll(shares, length) !== undefined) throw tooMany();
       const sinceMs = performance.now();
-      let isWaiting = true;
-      waiting += 1;
-      const leaveQueue = () => {
-        if (isWaiting) waiting -= 1;
-        isWaiting = false;
-      };
       const work = () => {
-        leaveQueue();
         onWaited(performance.now() - sinceMs);
         return hashObject(objectBase64, hashes, signal);
       };
       try {
         return await turns.run(tenantId, work, signal);
       } finally {
-        leaveQueue();
-        release();
+        for (const { name } of shares) pendingChars.subtract(name, length);
       }
     },
     close: () => closing.abort(new ServiceError("internal", "the service is stopping")),
@@ -109,9 +91,6 @@ async function hashObject(base64: string, hashes: readonly HashName[], signal: A
   }
   return { sizeBytes: sizeOf(base64), digests: new Map(sums.map(([name, sum]) => [name, sum.digest("hex")])) };
 }
-
-/** Account of all objects; each tenant has its own besides. */
-const all = "all";
 
 function tooMany(): ServiceError {
   return new ServiceError("overloaded", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });

@@ -108,7 +108,6 @@ test("a caller that leaves is answered at once, with its job queued or running",
   const [first, second] = [new AbortController(), new AbortController()];
   const atWork = one.digest(tenant, text, ["sha256"], first.signal);
   const waits = one.digest(tenant, text, ["sha256"], second.signal);
-  expect(one.waiting).toBe(2);
   await new Promise(setImmediate);
   expect(one.waiting).toBe(1);
   for (const [job, controller] of [[waits, second] as const, [atWork, first] as const]) {

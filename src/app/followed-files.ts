@@ -158,8 +158,7 @@ export class FollowedFiles implements FileSource {
         // Windows has no permission bits.
         permissions: (path) => (process.platform === "win32" ? undefined : read(path)?.permissions),
       },
-      (key) => keys.some((own) => own === key),
-      (key) => settings[key].name,
+      keys,
     );
     if (problem !== undefined) throw new Error(problem);
   }

@@ -102,7 +102,7 @@ export function readConfig<U extends Use>(
       const found = keys.every(has) ? problem(config) : undefined;
       return found === undefined ? [] : [`${nameOf(keys[0])}: ${found}`];
     }),
-    ...fileProblems(config, files, has, nameOf),
+    ...fileProblems(config, files),
   );
   const [first, ...rest] = problems;
   if (first !== undefined) return { problems: [first, ...rest] };

@@ -3,7 +3,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { orUndefined } from "../base/json.ts";
 import { codeText, NotRegularFileError } from "../files/file-system.ts";
 import { filesOf, parseIssuerFile, parseQuotaFile, parseSignInFile } from "./data-files.ts";
-import type { Config, Key } from "./settings.ts";
+import { type Config, type Key, settings } from "./settings.ts";
 
 /**
  * File system access of the configuration. All functions throw an `Error` with a `code` if the path is not readable.
@@ -82,26 +82,16 @@ const rules: readonly FileRule[] = [
   },
 ];
 
-/** Problems of the named files, as "NAME: …" after `nameOf`; for the keys that `has` knows. */
-export function fileProblems(
-  config: Config,
-  files: Files,
-  has: (key: Key) => boolean,
-  nameOf: (key: Key) => string,
-): readonly string[] {
-  const pathOf = (key: Key) => {
-    const path = has(key) ? config[key] : undefined;
-    return typeof path === "string" ? path : undefined;
-  };
-  const unfit = rules.flatMap(({ key, problem }) => {
-    const path = pathOf(key);
-    const found = path === undefined ? undefined : attempt(() => problem(path, config, files));
-    return found === undefined ? [] : [`${nameOf(key)}: ${found}`];
+/** Problems of the named files, as "NAME: …"; of all settings, or of those with these keys. */
+export function fileProblems(config: Config, files: Files, keys?: readonly Key[]): readonly string[] {
+  const isAsked = ({ key }: { readonly key: Key }) => keys?.includes(key) ?? true;
+  const unfit = rules.filter(isAsked).flatMap(({ key, problem }) => {
+    const path = config[key];
+    const found = typeof path === "string" ? attempt(() => problem(path, config, files)) : undefined;
+    return found === undefined ? [] : [{ key, message: found }];
   });
-  const exposed = openSecretFiles(config, files, has)
-    .filter(({ refused }) => refused)
-    .map(({ key, message }) => `${nameOf(key)}: ${message}`);
-  return [...unfit, ...exposed];
+  const exposed = openSecretFiles(config, files).filter((found) => found.refused && isAsked(found));
+  return [...unfit, ...exposed].map(({ key, message }) => `${settings[key].name}: ${message}`);
 }
 
 function attempt(problem: () => string | undefined): string | undefined {
@@ -198,14 +188,10 @@ interface OpenSecretFile {
   readonly refused: boolean;
 }
 
-/** Secret files of the configuration with too wide permissions, for the keys that `has` knows. */
-export function openSecretFiles(
-  config: Partial<Config>,
-  files: FilePermissions,
-  has: (key: Key) => boolean = (key) => Object.hasOwn(config, key),
-): readonly OpenSecretFile[] {
+/** Secret files of the configuration with too wide permissions. */
+export function openSecretFiles(config: Partial<Config>, files: FilePermissions): readonly OpenSecretFile[] {
   return secrets.flatMap((key) => {
-    const path = has(key) ? config[key] : undefined;
+    const path = config[key];
     // An absent file cannot be read by others; whether it must exist is another rule.
     const permissions = typeof path === "string" ? orUndefined(() => files.permissions(path)) : undefined;
     if (permissions === undefined || (permissions & tooOpen) === 0) return [];

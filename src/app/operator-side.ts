@@ -265,10 +265,10 @@ export function servedPolicies(
       const layers = policy.engine.layersOf(tenantId).filter(({ layer }) => isWhole || layer === "tenant");
       return {
         current_revision: policy.revision,
-        policies: layers.flatMap(({ layer, set, policies }) =>
-          policies.map(({ id, file, line, effect, description }) => ({
+        policies: layers.flatMap(({ layer, set }) =>
+          set.policies.map(({ id, file, line, effect, description }) => ({
             layer,
-            set,
+            set: set.name,
             id,
             file,
             line,

@@ -162,7 +162,7 @@ interface AskedGroup extends TenantGroup {
 }
 
 function askedOf(sides: readonly [Side, Side], group: TenantGroup): AskedGroup {
-  const policies = sides.map(({ engine }) => engine.layersOf(group.tenant).flatMap((layer) => layer.policies));
+  const policies = sides.map(({ engine }) => engine.layersOf(group.tenant).flatMap(({ set }) => set.policies));
   const texts = policies.map((own) => new Set(own.map(({ text }) => text)));
   const all = sides.flatMap((side, at) =>
     (policies[at] ?? []).map((policy) => {

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from "node:util";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import { remembering } from "../check/check-set.ts";
 import { comparisonsOf } from "../check/terms.ts";
-import type { LayerSet } from "../engine/combined-decision.ts";
+import type { LayerSet } from "../engine/engine-set.ts";
 import { hasUnsafeNumber } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
@@ -156,8 +156,8 @@ function questionsOf(sides: readonly [Side, Side]) {
 /** The policies of each layer that may decide; undefined if the tenant has no set, so that everything is denied. */
 function decidingIn(layers: readonly LayerSet[], action: PolicyAction, isOnBehalfOf: boolean) {
   if (layers.every(({ layer }) => layer === "platform")) return undefined;
-  return layers.map(({ policies }) =>
-    policies.filter((policy) => policy.actions.has(action) && (!isOnBehalfOf || policy.countsOnBehalfOf)),
+  return layers.map(({ set }) =>
+    set.policies.filter((policy) => policy.actions.has(action) && (!isOnBehalfOf || policy.countsOnBehalfOf)),
   );
 }
 

@@ -42,7 +42,7 @@ export function namedTenants(sides: readonly Side[]): readonly string[] {
 
 export function tenantGroups(sides: readonly Side[]): readonly TenantGroup[] {
   const setsOf = (tenant: string) =>
-    JSON.stringify(sides.map(({ engine }) => engine.layersOf(tenant as TenantId).map(({ set }) => set)));
+    JSON.stringify(sides.map(({ engine }) => engine.layersOf(tenant as TenantId).map(({ set }) => set.name)));
   const groups = Map.groupBy([...namedTenants(sides), unnamedTenant], setsOf);
   return [...groups.values()].map((names) => ({ tenant: names[0] as TenantId, names }));
 }

@@ -4,15 +4,9 @@ import type { SetResult } from "../evaluate/prepared-set.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance.ts";
 import { fillIn, maximumObligations, mergeObligations } from "../guidance/obligations.ts";
-import { type Layer, type Obligation, ownReason, reasonOf } from "../model/decision.ts";
+import { type Obligation, ownReason, reasonOf } from "../model/decision.ts";
 import type { InputValue } from "../model/inputs.ts";
-
-/** A policy set in the role of a layer. */
-export interface LayerSet {
-  readonly layer: Layer;
-  readonly set: string;
-  readonly policies: readonly CheckedPolicy[];
-}
+import type { LayerSet } from "./engine-set.ts";
 
 export interface CombinedDecision {
   readonly allow: boolean;
@@ -43,9 +37,9 @@ export function combineLayers(
   const failed = said.some(({ outcome }) => outcome === "error");
   const allow = !failed && said.every(({ outcome }) => outcome === "allow");
   const deciding = allow ? said : said.filter(({ outcome }) => (failed ? outcome === "error" : outcome === "deny"));
-  const policies = deciding.flatMap(({ of: { layer, policies: all }, policies: positions }) =>
+  const policies = deciding.flatMap(({ of: { layer, set }, policies: positions }) =>
     positions.map((position): DecidingPolicy => {
-      const { id, guidance } = all[position] as CheckedPolicy;
+      const { id, guidance } = set.policies[position] as CheckedPolicy;
       return { reason: reasonOf(layer, id), guidance };
     }),
   );

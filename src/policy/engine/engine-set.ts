@@ -1,5 +1,6 @@
 /** A policy set of an engine, evaluated by compiled code (`compiled-set.ts`), and by Cedar if necessary. */
 import type { CheckedSet } from "../check/check.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
 import type { CedarRequest } from "../evaluate/cedar-request.ts";
 import { CompiledSet } from "../evaluate/compiled-set.ts";
 import {
@@ -10,48 +11,49 @@ import {
   resultOf,
   type SetResult,
 } from "../evaluate/prepared-set.ts";
-import { type Paths, Scene } from "../evaluate/scene.ts";
+import type { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
 import { isBrokenEngine } from "../model/cedar.ts";
+import type { Layer } from "../model/decision.ts";
 
-/**
- * Evaluates layers: one result each, in their order; errors if there is no request. Does not throw.
- *
- * @param isOnBehalfOf whether the question is about another subject than the caller, so that not all permits count
- */
-export type EvaluateLayers = (request: CedarRequest | undefined, isOnBehalfOf: boolean) => readonly SetResult[];
-
-/** Evaluates the layers' sets, which are compiled with the paths. */
-export function layersEvaluator(sets: readonly EngineSet[], paths: Paths): EvaluateLayers {
-  return (request, isOnBehalfOf) => {
-    if (request === undefined) return sets.map(() => notEvaluated);
-    const scene = new Scene(request, paths);
-    return sets.map((set) => set.evaluate(request, scene, isOnBehalfOf));
-  };
+/** A policy set in the role of a layer. */
+export interface LayerSet {
+  readonly layer: Layer;
+  readonly set: EngineSet;
 }
 
 export class EngineSet {
-  readonly #checked: CheckedSet;
+  readonly name: string;
+  readonly policies: readonly CheckedPolicy[];
   readonly #compiled: CompiledSet | undefined;
   #prepared: PreparedSet | undefined;
   /** The policies that only Cedar can evaluate. */
   #unknown: PreparedSet | undefined;
 
   /** @param paths undefined if only Cedar evaluates the set */
-  constructor(checked: CheckedSet, paths: Paths | undefined) {
-    this.#checked = checked;
-    this.#compiled = paths && new CompiledSet(checked.policies, checked.index, paths);
+  constructor(name: string, { policies, index }: CheckedSet, paths: Paths | undefined) {
+    this.name = name;
+    this.policies = policies;
+    this.#compiled = paths && new CompiledSet(policies, index, paths);
     if (paths === undefined) this.#prepare();
   }
 
-  evaluate(request: CedarRequest, scene: Scene, isOnBehalfOf: boolean): SetResult {
+  /**
+   * Evaluates the set; an error if there is no scene, because there is no request. Does not throw.
+   *
+   * @param scene of the paths that the set was compiled with
+   * @param isOnBehalfOf whether the question is about another subject than the caller, so that not all permits count
+   */
+  evaluate(scene: Scene | undefined, isOnBehalfOf: boolean): SetResult {
+    if (scene === undefined) return notEvaluated;
+    const { request } = scene;
     const set = this.#compiled;
     if (set === undefined) return this.byCedar(request, isOnBehalfOf);
     try {
       const { unknown, ...applying } = set.applying(scene, request.action.id);
       const counts = this.#counting(isOnBehalfOf);
       if (unknown.length === 0) return resultOf(applying, counts);
-      this.#unknown ??= new PreparedSet(set.unknown.map((position) => this.#checked.policies[position]?.text ?? ""));
+      this.#unknown ??= new PreparedSet(set.unknown.map((position) => this.policies[position]?.text ?? ""));
       const cedar = this.#unknown.diagnose(request);
       if (cedar === undefined) return notEvaluated;
       const both = (of: keyof Applying) => [...applying[of], ...cedar[of].map((at) => set.unknown[at] as number)];
@@ -75,12 +77,12 @@ export class EngineSet {
   }
 
   #prepare(): PreparedSet {
-    this.#prepared ??= new PreparedSet(this.#checked.policies.map(({ text }) => text));
+    this.#prepared ??= new PreparedSet(this.policies.map(({ text }) => text));
     return this.#prepared;
   }
 
   /** Which policies count if not all do: in a question about another subject, those that are written for it. */
   #counting(isOnBehalfOf: boolean): Counting | undefined {
-    return isOnBehalfOf ? (position) => this.#checked.policies[position]?.countsOnBehalfOf === true : undefined;
+    return isOnBehalfOf ? (position) => this.policies[position]?.countsOnBehalfOf === true : undefined;
   }
 }

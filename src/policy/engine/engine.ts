@@ -2,12 +2,10 @@
 import type { AttributeDeclarations } from "../../base/caller.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { atOnce, inTurns } from "../../base/timers.ts";
-import { type CheckedBundle, type CheckedSet, checkBundle } from "../check/check.ts";
+import { type CheckedBundle, checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
-import type { CedarRequest } from "../evaluate/cedar-request.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
-import { notEvaluated } from "../evaluate/prepared-set.ts";
 import { Paths } from "../evaluate/scene.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
@@ -22,8 +20,8 @@ import {
   type PolicyQuery,
 } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
-import type { CombinedDecision, LayerSet } from "./combined-decision.ts";
-import { EngineSet, layersEvaluator } from "./engine-set.ts";
+import type { CombinedDecision } from "./combined-decision.ts";
+import { EngineSet, type LayerSet } from "./engine-set.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { decisionCache, type Plan, type PlansByAction, plansOf } from "./plan.ts";
 
@@ -57,37 +55,37 @@ function* compile(
   if (problems.length > 0) throw new TypeError("a bundle without problems compiles");
   const paths = new Paths();
   const engineSets = new Map<string, EngineSet>();
-  for (const [name, set] of sets) {
+  for (const [name, checked] of sets) {
     const isOnCedar = evaluator === "cedar" || disagreements.has(name);
-    engineSets.set(name, new EngineSet(set, isOnCedar ? undefined : paths));
+    engineSets.set(name, new EngineSet(name, checked, isOnCedar ? undefined : paths));
     yield;
   }
   const catalogue = inputCatalogue(bundle);
   const declared = bundle.entities;
   const source = declared && { declared, table: yield* EntityTable.from(entities ?? "") };
   const plans = new Map<string, PlansByAction>();
-  for (const own of new Set(Object.values(bundle.manifest.tenants))) {
-    const layers = layersWith(own, bundle, sets);
-    const layerSets = layers.map(({ set }) => engineSets.get(set) ?? new EngineSet(noPolicies, paths));
-    const evaluate = layersEvaluator(layerSets, paths);
-    plans.set(own, yield* plansOf(layers, evaluate, bundle, catalogue, source));
-  }
-  const parts = { bundle, policies: sets, sets: engineSets, plans, catalogue, source };
-  return new CompiledEngine(parts, identity, cachedDecisions);
+  for (const own of new Set(Object.values(bundle.manifest.tenants)))
+    plans.set(own, yield* plansOf(layersWith(own, bundle, engineSets), paths, bundle, catalogue, source));
+  return new CompiledEngine({ bundle, sets: engineSets, plans, catalogue, source }, identity, cachedDecisions);
 }
 
-const noPolicies: CheckedSet = { policies: [], index: { unknown: [], steps: [], indices: [] } };
-
-/** @param own set of the tenant; undefined if it has none */
+/**
+ * Throws a TypeError if the bundle does not have a set that it names.
+ *
+ * @param own set of the tenant; undefined if it has none
+ */
 function layersWith(
   own: string | undefined,
   { manifest }: PolicyBundle,
-  sets: CheckedBundle["sets"],
+  sets: ReadonlyMap<string, EngineSet>,
 ): readonly LayerSet[] {
   const named = [["platform", manifest.platform] as const, ["tenant", own] as const];
-  return named.flatMap(([layer, set]) =>
-    set === undefined ? [] : [{ layer, set, policies: sets.get(set)?.policies ?? [] }],
-  );
+  return named.flatMap(([layer, name]) => {
+    if (name === undefined) return [];
+    const set = sets.get(name);
+    if (set === undefined) throw new TypeError(`the bundle has no set ${name}`);
+    return [{ layer, set }];
+  });
 }
 
 /** A policy of a compiled bundle, for tests and explanations. */
@@ -95,8 +93,7 @@ export type CompiledPolicy = CheckedPolicy & { readonly set: string };
 
 interface EngineParts {
   readonly bundle: PolicyBundle;
-  /** Checked policies, by name of their set. */
-  readonly policies: CheckedBundle["sets"];
+  /** By name. */
   readonly sets: ReadonlyMap<string, EngineSet>;
   /** By name of the tenant's set. */
   readonly plans: ReadonlyMap<string, PlansByAction>;
@@ -134,21 +131,18 @@ export class CompiledEngine implements PolicyEngine {
 
   /** All policies, by set and in the order of the files. A list that each call makes. */
   get policies(): readonly CompiledPolicy[] {
-    return [...this.#parts.policies].flatMap(([set, { policies }]) => policies.map((policy) => ({ ...policy, set })));
+    return [...this.#parts.sets].flatMap(([set, { policies }]) => policies.map((policy) => ({ ...policy, set })));
   }
 
   /** The layers of a tenant: without a set of its own, the platform's alone, and everything is denied. */
   layersOf(tenant: TenantId): readonly LayerSet[] {
-    return layersWith(this.#setOf(tenant), this.#parts.bundle, this.#parts.policies);
+    return layersWith(this.#setOf(tenant), this.#parts.bundle, this.#parts.sets);
   }
 
   /** Explains the decision. Slower than deciding. */
   explain(query: PolicyQuery): Explanation {
     const layers = this.#planOf(query) === undefined ? [] : this.layersOf(query.caller.tenantId);
-    const isOnBehalfOf = query.onBehalfOf !== undefined;
-    const evaluate = (set: string, request: CedarRequest | undefined) =>
-      this.#parts.sets.get(set)?.byCedar(request, isOnBehalfOf) ?? notEvaluated;
-    return explain(layers, evaluate, query, this.decide(query), this.#parts.catalogue, this.entities);
+    return explain(layers, query, this.decide(query), this.#parts.catalogue, this.entities);
   }
 
   decide(query: PolicyQuery): PolicyDecision {

@@ -4,14 +4,13 @@ import { inputsRead, joinUses } from "../check/reads.ts";
 import { type CedarRequest, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { type Condition, neededFor, unmetConditions } from "../evaluate/conditions.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
-import type { SetResult } from "../evaluate/prepared-set.ts";
 import { expressionOf } from "../evaluate/program.ts";
 import type { AnnotatedGuidance } from "../guidance/annotations.ts";
 import { describeGuidance } from "../guidance/guidance.ts";
 import { formatObligation } from "../guidance/obligations.ts";
 import type { PolicyDecision, PolicyQuery } from "../model/decision.ts";
 import type { InputCatalogue, InputValue } from "../model/inputs.ts";
-import type { LayerSet } from "./combined-decision.ts";
+import type { LayerSet } from "./engine-set.ts";
 
 /** What decided a question, and why, as JSON: absent values are null. */
 export type Explanation = ReturnType<typeof explain>;
@@ -21,18 +20,15 @@ export type ExplainedPolicy = ReturnType<typeof explainPolicy>;
 /**
  * Evaluates the query again, uncached and each layer separately, and explains each layer's result. Without layers, the
  * tenant has no set.
- *
- * @param evaluate evaluates a set alone
  */
 export function explain(
   layers: readonly LayerSet[],
-  evaluate: (set: string, request: CedarRequest | undefined) => SetResult,
   query: PolicyQuery,
   decision: PolicyDecision,
   catalogue: InputCatalogue,
   source: EntitySource | undefined,
 ) {
-  const use = joinUses(layers.flatMap(({ policies }) => policies.map(({ entities }) => entities)));
+  const use = joinUses(layers.flatMap(({ set }) => set.policies.map(({ entities }) => entities)));
   const request = cedarRequestBuilder(catalogue.names, catalogue, { source, use })(query);
   const asked: Asked = { query, request, catalogue };
   return {
@@ -43,7 +39,7 @@ export function explain(
     guidance: describeGuidance(decision.guidance),
     obligations: decision.obligations,
     alerts: decision.alerts,
-    layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, request), asked)),
+    layers: layers.map((layer) => explainLayer(layer, asked)),
   };
 }
 
@@ -61,7 +57,9 @@ function valuesOf(names: readonly string[], { query, catalogue }: Asked): NamedV
   return Object.fromEntries(names.map((name) => [name, catalogue.reader(name)(query) ?? null]));
 }
 
-function explainLayer({ layer, set, policies }: LayerSet, { outcome, policies: deciding }: SetResult, asked: Asked) {
+function explainLayer({ layer, set }: LayerSet, asked: Asked) {
+  const { policies } = set;
+  const { outcome, policies: deciding } = set.byCedar(asked.request, asked.query.onBehalfOf !== undefined);
   const decided = new Set(deciding.map((position) => policies[position]));
   const [admitting = [], others = []] = [true, false].map((admits) =>
     policies.filter(({ actions }) => actions.has(asked.query.action) === admits),
@@ -73,7 +71,7 @@ function explainLayer({ layer, set, policies }: LayerSet, { outcome, policies: d
   );
   return {
     layer,
-    set,
+    set: set.name,
     /** Result of the layer alone. */
     outcome,
     /** Ids of the policies whose scope does not admit the action, in the order of the files. */

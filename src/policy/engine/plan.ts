@@ -3,12 +3,13 @@ import { LRUCache } from "lru-cache";
 import { joinInputs, joinUses } from "../check/reads.ts";
 import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
+import { type Paths, Scene } from "../evaluate/scene.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
 import { type InputCatalogue, onBehalfOfName, readsRegistered } from "../model/inputs.ts";
 import { policyActions } from "../model/schema.ts";
-import { type CombinedDecision, combineLayers, type LayerSet } from "./combined-decision.ts";
-import type { EvaluateLayers } from "./engine-set.ts";
+import { type CombinedDecision, combineLayers } from "./combined-decision.ts";
+import type { LayerSet } from "./engine-set.ts";
 
 /** One action under one pair of sets. */
 export interface Plan {
@@ -26,14 +27,14 @@ export type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
 /** Plans every action under the layers of the bundle, one action per step. */
 export function* plansOf(
   layers: readonly LayerSet[],
-  evaluate: EvaluateLayers,
+  paths: Paths,
   bundle: PolicyBundle,
   catalogue: InputCatalogue,
-  source?: EntitySource,
+  source: EntitySource | undefined,
 ): Generator<undefined, PlansByAction> {
-  const sets = layers.map(({ set }) => set);
+  const sets = layers.map(({ set }) => set.name);
   const plan = (action: PolicyAction): Plan => {
-    const policies = layers.flatMap((layer) => layer.policies).filter(({ actions }) => actions.has(action));
+    const policies = layers.flatMap(({ set }) => set.policies).filter(({ actions }) => actions.has(action));
     const read = joinInputs(
       policies.map(({ reads }) => reads),
       catalogue,
@@ -52,7 +53,9 @@ export function* plansOf(
     ];
     return {
       decide(query) {
-        const results = evaluate(buildRequest(query), query.onBehalfOf !== undefined);
+        const request = buildRequest(query);
+        const scene = request && new Scene(request, paths);
+        const results = layers.map(({ set }) => set.evaluate(scene, query.onBehalfOf !== undefined));
         return combineLayers(layers, results, bundle.strictness, (input) => catalogue.reader(input)(query));
       },
       readsRegistered: readsRegistered(read),

@@ -26,8 +26,9 @@ export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTes
   const exercised = new Set<string>();
   const results = tests.map((test): PolicyTestResult => {
     const decision = engine.decide(test.query);
-    for (const { layer, set, policies } of engine.layersOf(test.query.caller.tenantId)) {
-      for (const { id } of policies) if (decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set}/${id}`);
+    for (const { layer, set } of engine.layersOf(test.query.caller.tenantId)) {
+      for (const { id } of set.policies)
+        if (decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set.name}/${id}`);
     }
     const problems = attributeProblems(engine.callerAttributes, test.query.caller.attributes);
     return { test, decision, differences: [...problems, ...differencesOf(test, decision)] };

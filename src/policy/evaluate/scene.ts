@@ -63,7 +63,7 @@ type Attributes = Readonly<Record<string, CedarValueJson>>;
 const nothing = Symbol("nothing");
 
 export class Scene {
-  readonly #request: CedarRequest;
+  readonly request: CedarRequest;
   readonly #paths: Paths;
   readonly #found: (CedarValueJson | typeof nothing | undefined)[] = [];
   readonly #values: (Value | undefined)[] = [];
@@ -71,7 +71,7 @@ export class Scene {
   readonly #ancestors = new Map<string, ReadonlySet<string>>();
 
   constructor(request: CedarRequest, paths: Paths) {
-    this.#request = request;
+    this.request = request;
     this.#paths = paths;
   }
 
@@ -145,7 +145,7 @@ export class Scene {
   }
 
   #variable(slot: Slot): CedarValueJson {
-    const { principal, action, resource, context } = this.#request;
+    const { principal, action, resource, context } = this.request;
     return slot === 3 ? context : { __entity: [principal, action, resource][slot] as typeof principal };
   }
 
@@ -165,7 +165,7 @@ export class Scene {
   }
 
   #byKey(): ReadonlyMap<string, EntityJson> {
-    const { entities } = this.#request;
+    const { entities } = this.request;
     const byKey = new Map<string, EntityJson>();
     for (const entity of entities) byKey.set(entityOf(entity.uid).key, entity);
     if (byKey.size < entities.length) throw leftToCedar;

@@ -30,13 +30,15 @@ interface CheckedPart {
 export class SetChecker {
   readonly #read: (text: string) => PolicyReading;
   readonly #count: (source: string) => number | undefined;
-  readonly #typeProblems: TypeChecker;
+  readonly #schema: string;
+  /** Texts without type errors: Cedar checks each policy by itself, so they have none in any set. */
+  readonly #wellTyped = new Set<string>();
 
   constructor(bundle: PolicyBundle) {
     const catalogue = inputCatalogue(bundle);
     this.#read = remembering((text) => readPolicy(text, bundle, catalogue));
     this.#count = remembering(countPolicies);
-    this.#typeProblems = typeChecker(bundle.schema);
+    this.#schema = bundle.schema;
   }
 
   /** Checks the files of a set, given by name. */
@@ -78,6 +80,17 @@ export class SetChecker {
     const policies = readings.flatMap(({ policy, line, text }) => (policy ? [{ ...policy, file, line, text }] : []));
     return { policies, problems };
   }
+
+  /** Type errors, and warnings too: a policy that can never apply, or text made to look like other text, is a mistake. */
+  #typeProblems(policies: readonly CheckedPolicy[]): readonly PolicyProblem[] {
+    const fresh = policies.filter(({ text }) => !this.#wellTyped.has(text));
+    if (fresh.length === 0) return [];
+    // Joined into one text they cost Cedar half as much, but then errors name neither policies nor lines.
+    const together = validated(this.#schema, fresh.map(({ text }) => text).join("\n"));
+    if (together.type === "failure" || complaints(together).length > 0) return typeProblems(fresh, this.#schema);
+    for (const { text } of fresh) this.#wellTyped.add(text);
+    return [];
+  }
 }
 
 /** The function, which is called once for each text. */
@@ -94,26 +107,6 @@ export function remembering<T>(make: (text: string) => T): (text: string) => T {
 function countPolicies(source: string): number | undefined {
   const whole = cedar().policySetTextToParts(source);
   return whole.type === "failure" ? undefined : whole.policies.length;
-}
-
-/** Returns the type errors of the policies of one set. */
-type TypeChecker = (policies: readonly CheckedPolicy[]) => readonly PolicyProblem[];
-
-/**
- * Type errors, and warnings too: a policy that can never apply, or text made to look like other text, is a mistake.
- * Cedar checks each policy by itself, so a text without errors has none in any set.
- */
-function typeChecker(schema: string): TypeChecker {
-  const good = new Set<string>();
-  return (policies) => {
-    const fresh = policies.filter(({ text }) => !good.has(text));
-    if (fresh.length === 0) return [];
-    // Joined into one text they cost Cedar half as much, but then errors name neither policies nor lines.
-    const together = validated(schema, fresh.map(({ text }) => text).join("\n"));
-    if (together.type === "failure" || complaints(together).length > 0) return typeProblems(fresh, schema);
-    for (const { text } of fresh) good.add(text);
-    return [];
-  };
 }
 
 function validated(schema: string, staticPolicies: string | Record<string, string>): ValidationAnswer {

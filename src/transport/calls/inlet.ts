@@ -29,10 +29,11 @@ export class Inlet<Item> {
   readonly #limits: InletLimits;
   #readBytes = 0;
   #settledBytes = 0;
-  /** Items that were read, each with the total of bytes read by then. */
-  #items: { readonly item: Item; readonly readBytes: number }[] = [];
-  #taken = 0;
-  #takenBytes = 0;
+  #items: Item[] = [];
+  /** Bytes that were read when the last of these items was. */
+  #itemBytes = 0;
+  /** The same of the items that were taken and are not settled; undefined if there are none. */
+  #takenBytes: number | undefined;
   /** Set when the stream has ended; with the error, if it failed. */
   #end: { readonly error?: unknown } | undefined;
   #onRoom: (() => void)[] = [];
@@ -55,7 +56,8 @@ export class Inlet<Item> {
   async read(messages: AsyncIterable<Item>): Promise<void> {
     try {
       for await (const item of messages) {
-        this.#items.push({ item, readBytes: this.#readBytes });
+        this.#items.push(item);
+        this.#itemBytes = this.#readBytes;
         this.#onItem();
         while (this.#items.length >= this.#limits.maxItems) await this.#room();
       }
@@ -83,20 +85,19 @@ export class Inlet<Item> {
       return undefined;
     }
     this.#items = [];
-    this.#taken = taken.length;
-    this.#takenBytes = taken.at(-1)?.readBytes ?? 0;
+    this.#takenBytes = this.#itemBytes;
     this.#wake();
-    return taken.map(({ item }) => item);
+    return taken;
   }
 
   get #isFull(): boolean {
-    const isBusy = this.#taken > 0 || this.#items.length > 0;
+    const isBusy = this.#takenBytes !== undefined || this.#items.length > 0;
     return isBusy && this.#readBytes - this.#settledBytes > this.#limits.maxBytes;
   }
 
   #settle(): void {
-    if (this.#taken > 0) this.#settledBytes = this.#takenBytes;
-    this.#taken = 0;
+    this.#settledBytes = this.#takenBytes ?? this.#settledBytes;
+    this.#takenBytes = undefined;
     this.#wake();
   }
 

@@ -129,7 +129,10 @@ type ItemDependencies = Omit<RegistrationDependencies, "ledger"> & { readonly le
 
 /** How one kind of item is recorded and answered, in bulk calls and streams. */
 export interface RecordKind<Item, Answer, Members> {
-  /** Records an item as its single route does, under its idempotency key. Violations name paths in the item. */
+  /**
+   * Records an item, in which its rules have found the event or registration, as its single route does, under its
+   * idempotency key. Violations name paths in the item.
+   */
   readonly record: (
     dependencies: ItemDependencies,
     identity: CallIdentity,
@@ -143,9 +146,9 @@ export interface RecordKind<Item, Answer, Members> {
 }
 
 export const events = {
-  async record(dependencies: ItemDependencies, identity: CallIdentity, { idempotencyKey, event }: EventItem) {
-    if (event === undefined) throw notThere("event");
-    return within("event", () => recordEvidence(dependencies, { ...identity, idempotencyKey }, evidenceRequest(event)));
+  record(dependencies: ItemDependencies, identity: CallIdentity, { idempotencyKey, event }: EventItem) {
+    const request = evidenceRequest(event as RecordEvidenceRequest);
+    return within("event", () => recordEvidence(dependencies, { ...identity, idempotencyKey }, request));
   },
   receiptOf: ({ ingestion }: EvidenceAnswer) => ingestion.receipt,
   membersOf(context: HandlerContext, answer: EvidenceAnswer) {
@@ -157,15 +160,14 @@ export const events = {
 };
 
 export const registrations = {
-  async record(
+  record(
     dependencies: ItemDependencies,
     identity: CallIdentity,
     { idempotencyKey, registration }: RegistrationItem,
     signal: AbortSignal,
   ) {
-    if (registration === undefined) throw notThere("registration");
-    const { artifactObjectB64: object } = registration;
-    const request = registrationRequest(registration);
+    const { artifactObjectB64: object } = registration as RegisterArtifactRequest;
+    const request = registrationRequest(registration as RegisterArtifactRequest);
     return within("registration", () =>
       registerArtifact(dependencies, { ...identity, idempotencyKey }, request, object, signal),
     );
@@ -178,11 +180,6 @@ export const registrations = {
   },
   artifactBytesOf: ({ registration }: RegistrationItem) => registration?.artifactObjectB64?.length ?? 0,
 };
-
-/** Programming error: the rules of the item require the member. */
-function notThere(member: string): ServiceError {
-  return new ServiceError("internal", `item without ${member}`);
-}
 
 async function within<T>(member: string, work: () => Promise<T>): Promise<T> {
   try {

@@ -51,13 +51,6 @@ export type ConfigFor<U extends Use> = {
 /** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface ReadOptions<U extends Use> {
-  /** Use of the configuration: only the settings of this use are validated. */
-  readonly uses: U;
-  /** File system in which the named files are looked up. */
-  readonly files: Files;
-}
-
 /** The configuration, or every problem at once, each as "NAME: problem". Problems do not repeat values. */
 export type ReadResult<U extends Use> =
   | { readonly config: ConfigFor<U> }
@@ -66,12 +59,14 @@ export type ReadResult<U extends Use> =
 /**
  * Reads the settings of the environment and of the file (YAML); the environment takes precedence. Unknown names are
  * refused for every use, because a misspelt name might be any setting. If the file cannot be parsed, missing settings
- * are not reported, because it may have them. Pure except for `files`.
+ * are not reported, because it may have them. Pure except for `files`, in which the named files are looked up.
+ *
+ * @param uses only the settings of this use are validated
  */
 export function readConfig<U extends Use>(
   env: Environment,
   settingsText: SettingsText | undefined,
-  { uses, files }: ReadOptions<U>,
+  { uses, files }: { readonly uses: U; readonly files: Files },
 ): ReadResult<U> {
   const file = settingsText === undefined ? { values: new Map() } : parseSettingsFile(settingsText);
   const isBroken = "problems" in file;

@@ -1,7 +1,7 @@
 /** The only module that reads the environment of the process. */
 import { readFileSync, statSync } from "node:fs";
 import { codeText, readRegularFile } from "../files/file-system.ts";
-import { type ReadOptions, type ReadResult, readConfig, type Use } from "./config.ts";
+import { type ReadResult, readConfig, type Use } from "./config.ts";
 import type { Files } from "./files.ts";
 import { readTracing, type TracingRead } from "./tracing.ts";
 
@@ -15,7 +15,7 @@ export const systemFiles: Files = {
 
 /** Reads the configuration of this process; `configPath` names the optional YAML file. */
 export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadResult<U> {
-  const options: ReadOptions<U> = { uses, files: systemFiles };
+  const options = { uses, files: systemFiles };
   if (configPath === undefined) return readConfig(process.env, undefined, options);
   let text: string;
   try {

@@ -1,7 +1,7 @@
 /** Checks the decision that a registration or an event cites. */
 import type { Caller } from "../base/caller.ts";
 import { parseRecordId, recordIdTimeMs } from "../base/ids.ts";
-import { type JsonObject, type JsonValue, objectOf } from "../base/json.ts";
+import { type JsonObject, objectOf, textsOf } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import { type ArtifactProfile, type EvidenceEventType, evaluationPath } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
@@ -48,13 +48,8 @@ export async function cite(checking: Checking, caller: Caller, citing: Citing, s
   if (found === "unknown" || found.kind !== "decision") return { result: "unknown" };
   const result = compare(checking, caller, citing, found);
   if (result !== "matched") return { result };
-  const evidenceExpected = texts(guidanceOf(found).evidence_expected);
-  const rewraps = citing.operation === "rewrap" ? rewrappedBy(found) : undefined;
-  return {
-    result,
-    ...(evidenceExpected !== undefined && { evidenceExpected }),
-    ...(rewraps !== undefined && { rewraps }),
-  };
+  const evidenceExpected = textsOf(guidanceOf(found).evidence_expected);
+  return { result, evidenceExpected, ...(citing.operation === "rewrap" && { rewraps: rewrappedBy(found) }) };
 }
 
 /** Names of the decision's artifact; none if several names may be of different artifacts. */
@@ -101,8 +96,4 @@ function isSameProfile({ artifact_profile }: Citing, decision: StoredRecord): bo
 
 function guidanceOf(decision: StoredRecord): JsonObject {
   return objectOf(decision.outcome.guidance);
-}
-
-function texts(value: JsonValue | undefined): readonly string[] | undefined {
-  return Array.isArray(value) && value.every((item) => typeof item === "string") ? value : undefined;
 }

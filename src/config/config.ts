@@ -93,10 +93,9 @@ export function readConfig<U extends Use>(
     ...((requiredKeys as Partial<Record<Use, readonly Key[]>>)[uses] ?? [])
       .filter((key) => !isBroken && has(key) && config[key] === undefined)
       .map((key) => `${nameOf(key)}: is required`),
-    ...weaknesses.flatMap(({ keys, problem }) => {
-      const found = keys.every(has) ? problem(config) : undefined;
-      return found === undefined ? [] : [`${nameOf(keys[0])}: ${found}`];
-    }),
+    ...weaknesses
+      .filter(({ keys, isWeak }) => keys.every(has) && isWeak(config))
+      .map(({ keys, problem }) => `${nameOf(keys[0])}: ${problem}`),
     ...fileProblems(config, files),
   );
   const [first, ...rest] = problems;

@@ -5,8 +5,9 @@ import type { Config, Key } from "./settings.ts";
 interface Weakness {
   /** The settings of the rule, which is skipped if one of them is invalid or not used. */
   readonly keys: readonly [Key, ...Key[]];
-  /** Completes "NAME: …" with the name of the first key, if the combination is refused. */
-  readonly problem: (config: Config) => string | undefined;
+  readonly isWeak: (config: Config) => boolean;
+  /** Completes "NAME: …" with the name of the first key. */
+  readonly problem: string;
 }
 
 /** A combination of settings that is weak if the condition holds. */
@@ -15,7 +16,7 @@ function weak<const Keys extends readonly [Key, ...Key[]]>(
   isWeak: (config: Pick<Config, Keys[number]>) => boolean,
   problem: string,
 ): Weakness {
-  return { keys, problem: (config) => (isWeak(config) ? problem : undefined) };
+  return { keys, isWeak, problem };
 }
 
 /** The first setting is worth nothing without the second. */

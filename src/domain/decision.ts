@@ -99,7 +99,7 @@ export async function decide(
 /** Policies map the names of actions too, and those that did may have been replaced while the call waited. */
 function requireSameAction(engine: PolicyEngine, { route, request }: DecisionRequest): void {
   if (route !== "evaluation" || request.requested_action === undefined) return;
-  if (engine.actionNamed(request.requested_action) === request.operation) return;
+  if (engine.actions.get(request.requested_action) === request.operation) return;
   const message = "The meaning of the action changed during the call: retry.";
   throw new ServiceError("policy_unavailable", message, { retryAfterSeconds: 1 });
 }

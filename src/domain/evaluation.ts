@@ -42,7 +42,7 @@ type EvaluationDependencies = DecisionDependencies & { readonly ledger: BulkLedg
 
 export function createEvaluations(dependencies: EvaluationDependencies) {
   const { deployment, engine } = dependencies;
-  const actionOf = (name: string) => policyActions.find((action) => action === name) ?? engine.actionNamed(name);
+  const actionOf = (name: string) => policyActions.find((action) => action === name) ?? engine.actions.get(name);
   const ask = (call: CallIdentity, request: EvaluationRequest, ledger: RecordingLedger) =>
     decide({ ...dependencies, ledger }, call, { route: "evaluation", request });
   return {
@@ -116,7 +116,7 @@ export function createEvaluations(dependencies: EvaluationDependencies) {
         const operation = actionOf(name);
         return operation !== undefined && unsupported(deployment, { operation }).length === 0;
       };
-      return [...policyActions, ...engine.actionNames].filter(isSupported);
+      return [...policyActions, ...engine.actions.keys()].filter(isSupported);
     },
   };
 }

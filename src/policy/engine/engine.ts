@@ -12,13 +12,7 @@ import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-ref
 import { isUnderstood } from "../guidance/obligations.ts";
 import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import {
-  ownReason,
-  type PolicyAction,
-  type PolicyDecision,
-  type PolicyEngine,
-  type PolicyQuery,
-} from "../model/decision.ts";
+import { ownReason, type PolicyDecision, type PolicyEngine, type PolicyQuery } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import type { CombinedDecision } from "./combined-decision.ts";
 import { EngineSet, type LayerSet } from "./engine-set.ts";
@@ -111,6 +105,7 @@ export class CompiledEngine implements PolicyEngine {
    * the revision.
    */
   readonly content: Uint8Array;
+  readonly actions: PolicyEngine["actions"];
   /** Caller attributes that the bundle declares, by name. */
   readonly callerAttributes: AttributeDeclarations;
   /** Entities of the organisation; undefined if the bundle declares none. */
@@ -122,6 +117,7 @@ export class CompiledEngine implements PolicyEngine {
   constructor(parts: EngineParts, { content, revision }: BundleIdentity, cachedDecisions: number) {
     this.revision = revision;
     this.content = content;
+    this.actions = new Map(Object.entries(parts.bundle.actions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
     this.callerAttributes = parts.bundle.callerAttributes ?? {};
     this.entities = parts.source;
     this.#parts = parts;
@@ -183,15 +179,6 @@ export class CompiledEngine implements PolicyEngine {
 
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {
     return this.#planOf(query)?.readsRegistered ?? false;
-  }
-
-  actionNamed(name: string): PolicyAction | undefined {
-    const { actions = {} } = this.#parts.bundle;
-    return Object.hasOwn(actions, name) ? actions[name] : undefined;
-  }
-
-  get actionNames(): readonly string[] {
-    return Object.keys(this.#parts.bundle.actions ?? {}).sort();
   }
 
   /** Releases Cedar's sets, whose memory others can reuse; no decision may follow. Idempotent. */

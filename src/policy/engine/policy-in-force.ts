@@ -10,7 +10,7 @@ import type { Timers } from "../../base/timers.ts";
 import type { CheckedBundle } from "../check/check.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { PolicyReading } from "../load/directory.ts";
-import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../model/decision.ts";
+import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../model/decision.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
 import { type CompiledEngine, compileInTurns, type EngineOptions } from "./engine.ts";
 
@@ -111,12 +111,8 @@ export class PolicyInForce implements PolicyEngine {
     return this.#engine.readsRegistered(query);
   }
 
-  actionNamed(name: string): PolicyAction | undefined {
-    return this.#engine.actionNamed(name);
-  }
-
-  get actionNames(): readonly string[] {
-    return this.#engine.actionNames;
+  get actions(): PolicyEngine["actions"] {
+    return this.#engine.actions;
   }
 
   /** Whether the newest content of the directory is in force, as of the last poll. */

@@ -106,10 +106,8 @@ export interface PolicyEngine {
   decide(query: PolicyQuery): PolicyDecision;
   /** Whether a policy that could apply reads `registered`; if not, it need not be looked up. Pure. */
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean;
-  /** The action that an AuthZEN action name maps to; undefined if policies map it to none. */
-  actionNamed(name: string): PolicyAction | undefined;
-  /** Names that policies map to an action, sorted. */
-  readonly actionNames: readonly string[];
+  /** The actions to which policies map further names, of AuthZEN; sorted by name. */
+  readonly actions: ReadonlyMap<string, PolicyAction>;
   /** The revision in force. */
   readonly revision: string;
 }

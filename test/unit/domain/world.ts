@@ -168,11 +168,7 @@ export class FakeEngine implements PolicyEngine {
     return this.registered;
   }
 
-  readonly actionNames = ["can_read"];
-
-  actionNamed(name: string): "access" | undefined {
-    return name === "can_read" ? "access" : undefined;
-  }
+  actions: PolicyEngine["actions"] = new Map([["can_read", "access"]]);
 
   decide(query: PolicyQuery): PolicyDecision {
     this.queries.push(query);

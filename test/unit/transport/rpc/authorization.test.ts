@@ -116,11 +116,12 @@ test.each([
 test("a question whose action means something else once it is decided is refused, and leaves nothing", async () => {
   const { ask, engine, ledger } = setUp();
   let isReplaced = false;
-  engine.actionNamed = () => {
+  const once = () => {
     if (isReplaced) return undefined;
     isReplaced = true;
     return "access";
   };
+  engine.actions = Object.assign(new Map<string, "access">(), { get: once });
   await expect(ask("evaluate", { subject, action, resource })).rejects.toMatchObject({
     reason: "policy_unavailable",
     details: { retryAfterSeconds: 1 },

@@ -3,7 +3,7 @@ import { rememberedBy } from "../../base/remembered.ts";
 import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import { mergeGuidance } from "../guidance/guidance.ts";
 import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
-import { type PolicyFileSystem, type PolicySettings, readEntries } from "../load/directory.ts";
+import { Directory, type PolicyFileSystem, type PolicySettings, readEntries } from "../load/directory.ts";
 import { cedar } from "../model/cedar.ts";
 import { describeUid } from "../model/entities.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
@@ -130,7 +130,7 @@ export async function loadPolicyDirectory(
   fileSystem: PolicyFileSystem,
   settings: PolicySettings = {},
 ): Promise<LoadedPolicy> {
-  const { reading, ignored } = await readEntries(path, fileSystem, settings);
+  const { reading, ignored } = await readEntries(await Directory.open(path, fileSystem), settings);
   const { bundle, problems } = reading;
   if (bundle === undefined) return { problems };
   const all = sortProblems([...problems, ...checkBundle(bundle).problems]);

@@ -5,6 +5,7 @@
  * Every other entry is checked: see `judgeUnread`. Only names that the directory lists are opened, tenant ids are never
  * used as names, and a link out of the directory is refused (orchestrators mount files with links within it).
  */
+import { isUtf8 } from "node:buffer";
 import { join, sep } from "node:path";
 import { type ArtifactProfile, artifactProfiles, type KeyReferenceRule } from "../../base/vocabulary.ts";
 import { defaultKeyReferences } from "../guidance/key-references.ts";
@@ -52,16 +53,14 @@ export async function readPolicyDirectory(
   settings: PolicySettings = {},
 ): Promise<PolicyReading> {
   // Without harmless entries: an editor's temporary file is not a change of the policy.
-  return (await readEntries(path, fileSystem, settings)).reading;
+  return (await readEntries(await Directory.open(path, fileSystem), settings)).reading;
 }
 
 /** The same, with the paths of other, harmless entries, sorted. */
 export async function readEntries(
-  path: string,
-  fileSystem: PolicyFileSystem,
+  directory: Directory,
   settings: PolicySettings,
 ): Promise<{ readonly reading: PolicyReading; readonly ignored: readonly string[] }> {
-  const directory = await Directory.open(path, fileSystem);
   const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
   const manifestFile = directory.manifestFile();
   const manifestText = manifestFile === undefined ? undefined : await directory.read(manifestFile, limits.manifest);
@@ -101,6 +100,11 @@ export async function loadPolicyTests(
   fileSystem: PolicyFileSystem,
 ): Promise<{ readonly tests: readonly PolicyTest[]; readonly problems: readonly PolicyProblem[] }> {
   const directory = await Directory.open(path, fileSystem);
+  const tests = await readTests(directory);
+  return { tests, problems: sortProblems(directory.problems) };
+}
+
+async function readTests(directory: Directory): Promise<readonly PolicyTest[]> {
   const tests: PolicyTest[] = [];
   const names = directory.names.includes(testsFolder) ? await directory.list(testsFolder, testFile) : [];
   for (const file of names) {
@@ -110,7 +114,22 @@ export async function loadPolicyTests(
     tests.push(...parsed.tests);
     directory.problems.push(...parsed.problems);
   }
-  return { tests, problems: sortProblems(directory.problems) };
+  return tests;
+}
+
+/** A policy directory as texts by path, such as `default/handling.cedar`. */
+export type FileTexts = Readonly<Record<string, string>>;
+
+/** Copies the files that a service reads of the directory, and its tests, in the order of their paths. */
+export async function copyPolicyFiles(
+  path: string,
+  fileSystem: PolicyFileSystem,
+  settings: PolicySettings,
+): Promise<FileTexts> {
+  const directory = await Directory.open(path, fileSystem);
+  await readEntries(directory, settings);
+  await readTests(directory);
+  return Object.fromEntries([...directory.texts].sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
 async function readSets(
@@ -169,8 +188,10 @@ async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): 
 }
 
 /** An open policy directory: reads by name, never outside, and collects problems. */
-class Directory {
+export class Directory {
   readonly problems: PolicyProblem[] = [];
+  /** Texts of the files that were read, by path; of one that is not UTF-8, with replacement characters. */
+  readonly texts = new Map<string, string>();
   /** Names in the directory itself. */
   readonly names: readonly string[];
   /** Requested files and folders, and the contents of listed folders. */
@@ -243,7 +264,10 @@ class Directory {
       if (found.size > limit.bytes) throw Object.assign(new Error(), { code: tooLarge, limit });
       const bytes = await this.#fileSystem.readFile(path);
       if (limit.of === limits.shared.of) this.#leftBytes -= bytes.length;
-      return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+      const text = new TextDecoder().decode(bytes);
+      this.texts.set(file, text);
+      if (!isUtf8(bytes)) throw Object.assign(new Error(), { code: notUtf8 });
+      return text;
     });
   }
 
@@ -260,6 +284,7 @@ class Directory {
 }
 
 const tooLarge = "too large";
+const notUtf8 = "not UTF-8";
 
 /** Size limits of files: their texts are decoded, hashed and compared in single turns of the event loop. */
 interface Limit {
@@ -276,7 +301,7 @@ const limits = {
 function unreadable(error: unknown): string {
   const { code, name, limit } = error as { readonly code?: string; readonly name?: string; readonly limit?: Limit };
   if (code === tooLarge) return `is too large: ${limit?.of}`;
-  if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text";
+  if (code === notUtf8) return "is not UTF-8 text";
   return `cannot be read (${code ?? name ?? "unknown error"})`;
 }
 

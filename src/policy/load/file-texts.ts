@@ -1,38 +1,6 @@
-/** A policy directory as texts by path, such as `default/handling.cedar`: copied from a file system, and read as one. */
-import { join, relative, sep } from "node:path";
-import { loadPolicyTests, type PolicyFileSystem, type PolicySettings, readPolicyDirectory } from "./directory.ts";
-
-export type FileTexts = Readonly<Record<string, string>>;
-
-/** Copies the files that a service reads of the directory, and its tests, in the order of their paths. */
-export async function copyPolicyFiles(
-  directory: string,
-  fileSystem: PolicyFileSystem,
-  settings: PolicySettings,
-): Promise<FileTexts> {
-  const texts = new Map<string, string>();
-  const asked = new Map<string, string>();
-  const root = await fileSystem.realpath(directory);
-  const noting: PolicyFileSystem = {
-    readdir: (path) => fileSystem.readdir(path),
-    stat: (path) => fileSystem.stat(path),
-    // Orchestrators mount files with links: their names in the directory count.
-    async realpath(path) {
-      const real = await fileSystem.realpath(path);
-      asked.set(real, path);
-      return real;
-    },
-    async readFile(path) {
-      const bytes = await fileSystem.readFile(path);
-      const name = relative(root, asked.get(path) ?? path).replaceAll(sep, "/");
-      texts.set(name, new TextDecoder().decode(bytes));
-      return bytes;
-    },
-  };
-  await readPolicyDirectory(root, noting, settings);
-  await loadPolicyTests(root, noting);
-  return Object.fromEntries([...texts].sort(([one], [other]) => (one < other ? -1 : 1)));
-}
+/** A policy directory of texts, read as one of a file system. */
+import { join, sep } from "node:path";
+import type { FileTexts, PolicyFileSystem } from "./directory.ts";
 
 /** A file system of these files alone, whose directory is `/`. */
 export function fileSystemOf(files: FileTexts): PolicyFileSystem {

@@ -17,7 +17,7 @@ import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
 import type { ConfigFor } from "../config/config.ts";
 import type { FixedLimits } from "../config/settings.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
-import { type LivePlatform, platformStatus } from "../domain/platform-domains.ts";
+import { type LivePlatform, platformDomains } from "../domain/platform-domains.ts";
 import type { RegistrationDependencies } from "../domain/registration.ts";
 import { bulkRoutes, routes, type ScopeTable } from "../domain/routes.ts";
 import { type BodyBudget, createBodyBudget } from "../http/body.ts";
@@ -208,7 +208,7 @@ export function publishedOptions(config: ServeConfig, scopes: ScopeTable, live: 
     maxBodyBytes: maxBodyBytesOf(config),
     serverUrl: config.publicUrl,
     explorer: config.explorer,
-    isReady: () => Object.values(platformStatus(live)).every(({ configured }) => configured),
+    isReady: () => platformDomains(live).every(({ configured }) => configured),
   };
 }
 

@@ -1,11 +1,11 @@
 /** Answers of the three discovery routes. They are not recorded. */
 import type { TenantId } from "../base/ids.ts";
 import type { Deployment } from "./deployment.ts";
-import { type LivePlatform, platformDomains, platformStatus } from "./platform-domains.ts";
+import { type LivePlatform, platformDomains } from "./platform-domains.ts";
 import { routes } from "./routes.ts";
 
 export function capabilities({ scopes }: Deployment, live: LivePlatform, tenantId: TenantId) {
-  const status = platformStatus(live, tenantId);
+  const domains = platformDomains(live, tenantId);
   return {
     authMode: live.authMode,
     authConfiguration: live.authConfiguration(tenantId),
@@ -13,7 +13,7 @@ export function capabilities({ scopes }: Deployment, live: LivePlatform, tenantI
     routes: routes.map(({ route, path, domain }) => ({
       route: path,
       domain,
-      configured: status[domain].configured,
+      configured: domains.some((one) => one.domain === domain && one.configured),
       /** Without the default ones. */
       requiredScopes: scopes.own(route),
     })),

@@ -1,5 +1,6 @@
 /** Status of the platform's parts at the moment of an answer. */
 import type { TenantId } from "../base/ids.ts";
+import { rememberedBy } from "../base/remembered.ts";
 import type { AuthMode, ProofOfPossession } from "../base/vocabulary.ts";
 
 export const platformDomainNames = [
@@ -53,40 +54,27 @@ export interface LivePlatform {
   readonly managedKeyPatterns: number;
 }
 
-/** Status with the facts that it was derived from. */
+/** Status of every domain with the facts that it was derived from. */
 interface PlatformStatus {
   readonly policy: DomainStatus;
   readonly ledger: DomainStatus;
-  readonly status: Readonly<Record<PlatformDomainName, DomainStatus>>;
   readonly domains: readonly PlatformDomain[];
 }
 
 /** By the authentication contract of an issuer's callers. */
-const newest = new WeakMap<LivePlatform, WeakMap<AuthConfiguration, PlatformStatus>>();
+const newest = rememberedBy((_live: LivePlatform) => new WeakMap<AuthConfiguration, PlatformStatus>());
 
 /** The current status of every domain, for callers of the tenant; without one for the deployment. */
-export function platformStatus(live: LivePlatform, tenantId?: TenantId): PlatformStatus["status"] {
-  return currentStatus(live, tenantId).status;
-}
-
-/** The status as the list that answers carry. */
-export function platformDomains(live: LivePlatform, tenantId: TenantId): readonly PlatformDomain[] {
-  return currentStatus(live, tenantId).domains;
-}
-
-function currentStatus(live: LivePlatform, tenantId: TenantId | undefined): PlatformStatus {
+export function platformDomains(live: LivePlatform, tenantId?: TenantId): readonly PlatformDomain[] {
   const policy = live.policy();
   const ledger = live.ledger();
   const auth = live.authConfiguration(tenantId);
-  const ofLive = newest.get(live) ?? new WeakMap<AuthConfiguration, PlatformStatus>();
-  newest.set(live, ofLive);
-  const known = ofLive.get(auth);
-  if (known?.policy === policy && known.ledger === ledger) return known;
+  const known = newest(live).get(auth);
+  if (known?.policy === policy && known.ledger === ledger) return known.domains;
   const status = statusOf(live, policy, ledger, auth);
   const domains = platformDomainNames.map((domain) => ({ domain, ...status[domain] }));
-  const current = { policy, ledger, status, domains };
-  ofLive.set(auth, current);
-  return current;
+  newest(live).set(auth, { policy, ledger, domains });
+  return domains;
 }
 
 function statusOf(
@@ -94,7 +82,7 @@ function statusOf(
   policy: DomainStatus,
   ledger: DomainStatus,
   auth: AuthConfiguration,
-): PlatformStatus["status"] {
+): Readonly<Record<PlatformDomainName, DomainStatus>> {
   const failing = [policy, ledger].find(({ configured }) => !configured);
   return {
     discovery: { configured: true, reason: "Discovery answers from the running configuration." },

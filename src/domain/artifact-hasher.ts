@@ -1,11 +1,12 @@
 /** Hashes artifact objects one at a time, a piece in each turn of the event loop, so that no other caller waits long. */
 import { createHash } from "node:crypto";
-import { invalidRequest, ServiceError } from "../base/errors.ts";
+import { invalidRequest, overloaded, ServiceError } from "../base/errors.ts";
 import { createFairSemaphore } from "../base/fair-queue.ts";
 import { localSums } from "../base/sums.ts";
 import type { HashName } from "../ledger/artifacts/digest.ts";
 import type { ArtifactDigests, ArtifactHasher } from "./ports.ts";
 
+const field = "artifact_object_b64";
 /** Largest object, decoded: 8 MiB. */
 export const maxObjectBytes = 8 * 1024 * 1024;
 /** Characters decoded and hashed in one turn, in a fraction of a millisecond: four carry three bytes. */
@@ -45,13 +46,15 @@ export function createArtifactHasher({
     async digest(tenantId, objectBase64, hashes, leaving) {
       const signal = AbortSignal.any([leaving, closing.signal]);
       signal.throwIfAborted();
-      if (sizeOf(objectBase64) > maxObjectBytes) throw tooLarge();
+      if (sizeOf(objectBase64) > maxObjectBytes)
+        throw invalidRequest(field, "bytes.max_len", `${field} exceeds 8 MiB when decoded`);
       const { length } = objectBase64;
       const shares = [
         { name: `tenant ${tenantId}`, maximum: maxTenantPendingChars },
         { name: "all", maximum: maxPendingChars },
       ];
-      if (pendingChars.addAll(shares, length) !== undefined) throw tooMany();
+      if (pendingChars.addAll(shares, length) !== undefined)
+        throw overloaded("too many artifact objects wait to be hashed");
       const sinceMs = performance.now();
       const work = () => {
         onWaited(performance.now() - sinceMs);
@@ -86,20 +89,9 @@ async function hashObject(base64: string, hashes: readonly HashName[], signal: A
     const piece = base64.slice(at, at + pieceChars);
     const bytes = Buffer.from(piece, "base64");
     const isWhole = at + pieceChars >= base64.length || bytes.byteLength === (pieceChars / 4) * 3;
-    if (!isWhole || bytes.toString("base64") !== piece) throw malformed();
+    if (!isWhole || bytes.toString("base64") !== piece)
+      throw invalidRequest(field, "string.base64", `${field} is not canonical standard base64`);
     for (const [, sum] of sums) sum.update(bytes);
   }
   return { sizeBytes: sizeOf(base64), digests: new Map(sums.map(([name, sum]) => [name, sum.digest("hex")])) };
-}
-
-function tooMany(): ServiceError {
-  return new ServiceError("overloaded", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });
-}
-
-function tooLarge(): ServiceError {
-  return invalidRequest("artifact_object_b64", "bytes.max_len", "artifact_object_b64 exceeds 8 MiB when decoded");
-}
-
-function malformed(): ServiceError {
-  return invalidRequest("artifact_object_b64", "string.base64", "artifact_object_b64 is not canonical standard base64");
 }

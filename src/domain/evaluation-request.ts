@@ -34,11 +34,6 @@ export interface Question {
 /** Type of a subject that may be the caller itself. */
 export const ownSubjectType = "principal";
 
-/** Whether the subject is the caller, compared byte for byte. */
-function isAboutCaller({ subject }: Pick<Question, "subject">, caller: Caller): boolean {
-  return subject.type === ownSubjectType && subject.id === caller.principalId;
-}
-
 const maxEntries = 64;
 const maxKey = 128;
 const maxValue = 1024;
@@ -63,7 +58,9 @@ export function evaluationRequest(
   if (operation === undefined) {
     reader.fault("action.name", "action.known", "is no action of this service, and none that its policies map to one");
   }
-  const onBehalfOf = isAboutCaller(question, caller) ? undefined : reader.subject(subject);
+  // Compared byte for byte.
+  const isCaller = subject.type === ownSubjectType && subject.id === caller.principalId;
+  const onBehalfOf = isCaller ? undefined : reader.subject(subject);
   const { properties } = resource;
   const claimed = reader.known(properties, "resource.properties");
   const requested = operation === undefined || operation === action.name ? undefined : action.name;

@@ -17,8 +17,8 @@ import {
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import type { Written } from "../calls/refusals.ts";
-import { itemField, requestReader } from "../codec/items.ts";
-import { answerEncoder, type ByteText, itemsEncoder } from "./answer.ts";
+import { requestReader } from "../codec/items.ts";
+import { type ByteText, pausingEncoder } from "./answer.ts";
 
 const empty = Buffer.from("{}");
 
@@ -27,7 +27,7 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
     const { rpc, verb, restPath } = method;
     const { input, output } = method.spec.method;
     const read = requestReader(input, options.limits.maxItemBytes(rpc));
-    const encode = itemField(input) === undefined ? answerEncoder(output) : itemsEncoder(output);
+    const encode = pausingEncoder(output);
     const hasNoBody = verb === "GET";
     const codec: Codec<string> = {
       body: hasNoBody ? "none" : "whole",

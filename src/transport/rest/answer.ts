@@ -40,13 +40,13 @@ export function answerEncoder(desc: DescMessage): (message: Message) => ByteText
 }
 
 /**
- * Returns the encoder of a message type with items, such as a bulk answer. It yields to the event loop between groups
- * of items. The text equals that of `answerEncoder`.
+ * Returns the same, except that the encoder of a type with items, such as a bulk answer, yields to the event loop
+ * between groups of items.
  */
-export function itemsEncoder(desc: DescMessage): (message: Message) => Promise<ByteText> {
+export function pausingEncoder(desc: DescMessage): (message: Message) => ByteText | Promise<ByteText> {
   const field = itemField(desc);
-  if (field === undefined) throw new Error(`${desc} has no items`);
   const encodeRest = answerEncoder(desc);
+  if (field === undefined) return encodeRest;
   const encodeItem = answerEncoder(field.message);
   return async (message) => {
     const { items, ...rest } = message as Message & { readonly items: readonly Message[] };

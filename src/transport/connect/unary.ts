@@ -18,13 +18,13 @@ import type { FastifyInstance } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { orUndefined } from "../../base/json.ts";
-import { type BodyLimits, bodyTooLarge } from "../../http/body.ts";
+import { type BodyLimits, bodyTooLarge, prefixBytes } from "../../http/body.ts";
 import { type Call, type Protocol, route } from "../calls/call.ts";
 import { type AdapterOptions, addUnaryRoute, type CallContext, exchange, type Source } from "../calls/exchange.ts";
 import type { UnaryMethod } from "../calls/methods.ts";
 import { asHeaders, methodNotAllowed, protocolOf, type Written, writeGrpc, writeRefusal } from "../calls/refusals.ts";
 import { requestReader } from "../codec/items.ts";
-import { encodeFrame, frameEncoder, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
+import { encodeFrame, frameEncoder, readOnly } from "../grpc/frame.ts";
 
 /** How a request carries its message, by its headers. */
 export interface Form {
@@ -69,7 +69,7 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       },
       write(message, context) {
         if (isFramed) return writeFrame(form, isJson ? encodeFrame(encodeJson(message)) : toFrame(message), context);
-        return writeBare(form, isJson ? encodeJson(message) : toFrame(message).subarray(frameHeaderBytes), context);
+        return writeBare(form, isJson ? encodeJson(message) : toFrame(message).subarray(prefixBytes), context);
       },
     });
   };

@@ -3,10 +3,8 @@ import { type DescField, type DescMessage, type Message, ScalarType, toBinary } 
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { isWrapperDesc } from "@bufbuild/protobuf/wkt";
 import { invalidRequest } from "../../base/errors.ts";
-import { bodyTooLarge, prefixBytes as frameHeaderBytes } from "../../http/body.ts";
+import { bodyTooLarge, prefixBytes } from "../../http/body.ts";
 import { undeclaredCompression, wrongMessageCount } from "../calls/refusals.ts";
-
-export { frameHeaderBytes };
 
 /** The other bits are reserved and ignored. */
 const compressedFlag = 1;
@@ -30,7 +28,7 @@ export async function readOnly<T extends object>(
 ): Promise<T> {
   let only: T | undefined;
   for (let at = 0; at < body.length; ) {
-    const start = at + frameHeaderBytes;
+    const start = at + prefixBytes;
     if (body.length < start) throw incomplete();
     const flags = body[at] as number;
     const length = body.readUInt32BE(at + 1);
@@ -55,10 +53,10 @@ function incomplete() {
 }
 
 export function encodeFrame(message: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(frameHeaderBytes + message.byteLength);
+  const frame = Buffer.allocUnsafe(prefixBytes + message.byteLength);
   frame[0] = 0;
   frame.writeUInt32BE(message.byteLength, 1);
-  frame.set(message, frameHeaderBytes);
+  frame.set(message, prefixBytes);
   return frame;
 }
 
@@ -70,7 +68,7 @@ type Write = (writer: BinaryWriter, message: Values) => void;
 
 /** Larger buffers are not kept. */
 const maxKeptBytes = 64 * 1024;
-const emptyHeader = new Uint8Array(frameHeaderBytes);
+const emptyHeader = new Uint8Array(prefixBytes);
 
 /**
  * Returns the encoder of a message type. Unknown fields are not written, because answers have none. A type with fields
@@ -91,7 +89,7 @@ export function frameEncoder(desc: DescMessage): (message: Message) => Buffer {
     const bytes = writer.finish();
     if (bytes.byteLength > maxKeptBytes) writer = new BinaryWriter();
     const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    frame.writeUInt32BE(bytes.byteLength - frameHeaderBytes, 1);
+    frame.writeUInt32BE(bytes.byteLength - prefixBytes, 1);
     return frame;
   };
 }

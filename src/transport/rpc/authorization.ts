@@ -32,7 +32,10 @@ import { callOf } from "../calls/call.ts";
 import { type Asking, type AskingOptions, createAsking } from "./bulk.ts";
 import { forMessage, obligationMessages, receiptMessage } from "./messages.ts";
 
-type AuthorizationOptions = AskingOptions & SearchOptions;
+interface AuthorizationOptions extends AskingOptions {
+  /** Most bytes of one call's questions in total, each as JSON. */
+  readonly maxQuestionBytes: number;
+}
 
 export function createAuthorizationService(
   evaluations: Evaluations,
@@ -59,7 +62,7 @@ export function createAuthorizationService(
       const questions = asked.map((one, position) => requiredQuestion(one, `evaluations[${position}].`));
       return { evaluations: await evaluate(questions, context, stopRuleOf(semantic)) };
     },
-    ...createSearches(evaluations, asking, options),
+    ...createSearches(evaluations, asking, options.maxQuestionBytes),
   };
 }
 
@@ -174,18 +177,11 @@ function entityOf({ type, id, properties = {} }: Pick<Subject, "type" | "id" | "
 
 // AuthZEN searches: each candidate is a question, and the answer names the permitted ones.
 
-interface SearchOptions {
-  /** Most bytes of one call's questions in total, each as JSON. */
-  readonly maxQuestionBytes: number;
-}
-
-type Searches = Pick<ServiceImpl<typeof AuthorizationService>, "searchSubjects" | "searchResources" | "searchActions">;
-
 function createSearches(
-  evaluations: Pick<Evaluations, "actionNames">,
+  evaluations: Evaluations,
   asking: Asking,
-  { maxQuestionBytes }: SearchOptions,
-): Searches {
+  maxQuestionBytes: number,
+): Pick<ServiceImpl<typeof AuthorizationService>, "searchSubjects" | "searchResources" | "searchActions"> {
   const search = async (searched: Searched, { page: asked, ...question }: SearchAsked, context: HandlerContext) => {
     const template = requiredQuestion(question, "", searched);
     // Report faults that all questions share once, for the request.

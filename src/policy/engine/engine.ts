@@ -145,7 +145,8 @@ export class CompiledEngine implements PolicyEngine {
     const plan = this.#planOf(query);
     if (plan === undefined) return this.#deny(query, [ownReason("no-policy-set")], []);
     const combined = this.#combine(plan, query);
-    const status = this.#keyReferenceStatus(query);
+    const { key_reference: reference } = query.claimed;
+    const status = reference === undefined ? "unmanaged" : this.#lookUpKeyReference(query.caller.tenantId, reference);
     if (status === "another_tenant") {
       const reason = ownReason("key-reference-of-another-tenant");
       const reasons = combined.allow ? [reason] : [...combined.reasons, reason].sort();
@@ -204,12 +205,6 @@ export class CompiledEngine implements PolicyEngine {
     const combined = plan.decide(query);
     if (!combined.failed) this.#cache?.set(key, combined);
     return combined;
-  }
-
-  #keyReferenceStatus({ caller, claimed }: PolicyQuery): KeyReferenceStatus {
-    return claimed.key_reference === undefined
-      ? "unmanaged"
-      : this.#lookUpKeyReference(caller.tenantId, claimed.key_reference);
   }
 
   #deny(

@@ -40,18 +40,14 @@ class SharedCondition {
   /** Whether it holds; undefined if it fails. */
   in(scene: Scene, evaluation: number): boolean | undefined {
     if (this.#evaluation === evaluation) return this.#was;
-    this.#was = this.#evaluate(scene);
-    this.#evaluation = evaluation;
-    return this.#was;
-  }
-
-  #evaluate(scene: Scene): boolean | undefined {
     try {
-      return this.#holds(scene);
+      this.#was = this.#holds(scene);
     } catch (error) {
       if (error !== evaluationFailed) throw error;
-      return undefined;
+      this.#was = undefined;
     }
+    this.#evaluation = evaluation;
+    return this.#was;
   }
 }
 

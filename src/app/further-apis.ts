@@ -33,7 +33,7 @@ export interface FurtherApi {
   readonly document?: FurtherDocument;
   /** Its methods, served like those of the SDK on all protocols. */
   readonly methods: readonly ServedMethod[];
-  /** Its unary services without JSON routes. */
+  /** Its services without JSON routes, streaming ones among them. */
   readonly rpcServices?: readonly ServiceBinding[];
   /** Its services that need no credentials. */
   readonly openServices?: readonly ServiceBinding[];
@@ -41,8 +41,6 @@ export interface FurtherApi {
   readonly requiredScopes: ReadonlyMap<string, readonly string[]>;
   /** Its services, with the readiness checks that each needs. */
   readonly services: ReadonlyMap<DescService, readonly string[] | "all">;
-  /** Its streaming services. */
-  readonly streams?: readonly ServiceBinding[];
   /** Gates of its methods that need no credentials, by `Service/Method`. */
   readonly gates?: ReadonlyMap<string, Gate>;
   /** Pages that need no credentials, besides its document. */
@@ -141,7 +139,7 @@ function bulkApi(service: string, dependencies: BulkDependencies, idleTimeoutMs:
       bind(BulkDecisionService, createBulkDecisionService(service, dependencies)),
       bind(BulkRecordService, createBulkRecordService(service, dependencies)),
     ]),
-    streams: [bind(BulkStreamService, createBulkStreamService(dependencies, idleTimeoutMs))],
+    rpcServices: [bind(BulkStreamService, createBulkStreamService(dependencies, idleTimeoutMs))],
     requiredScopes: new Map([...bulkRoutes, ...bulkStreams].map(({ rpc, single }) => [rpc, scopes.required(single)])),
     services: new Map<DescService, readonly string[] | "all">([
       [BulkDecisionService, "all"],

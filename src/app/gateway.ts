@@ -129,8 +129,7 @@ export function serverOptions(
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
   const takesTokens = config.authMode !== "trusted_headers";
   const chain = createChain({ headerPrefix: config.headerPrefix, addressOf, takesTokens, ...chainOptions });
-  const streamServices = apis.flatMap(({ streams = [] }) => streams);
-  const rpcDescs = [...streamServices, ...rpcServices].map(({ desc }) => desc);
+  const rpcDescs = rpcServices.map(({ desc }) => desc);
   const endSpan = tracing && createCallSpans(methods, rpcDescs, config.tlsCert === undefined ? "http" : "https");
   return {
     service: config.serviceName,
@@ -139,7 +138,6 @@ export function serverOptions(
     addressOf,
     bodies: bodyBudgetOf(config, addressOf, metrics, memory.isTight),
     isShortOfMemory: memory.isShort,
-    streamServices,
     rpcServices,
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),

@@ -11,7 +11,7 @@ import { expectationProblem, type RawRefusals, rawRefusals } from "../http/raw-a
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/call.ts";
 import type { AdapterOptions } from "./calls/exchange.ts";
-import { type ServedMethod, type ServiceBinding, unaryMethods } from "./calls/methods.ts";
+import { pathsOfServices, type ServedMethod, type ServiceBinding, unaryMethods } from "./calls/methods.ts";
 import {
   isRpcRequest,
   methodNotAllowed,
@@ -26,15 +26,13 @@ import { registerUnary } from "./connect/unary.ts";
 import type { Chain } from "./gate/chain.ts";
 import { registerRest } from "./rest/adapter.ts";
 import { type Page, pageMethods, registerPages } from "./rest/page.ts";
-import { registerUnauthenticated, unauthenticatedPaths } from "./unauthenticated/services.ts";
+import { registerUnauthenticated } from "./unauthenticated/services.ts";
 
 export interface ServerOptions extends AdapterOptions, Chain, CallLifecycle {
   readonly methods: readonly ServedMethod[];
   readonly pages?: readonly Page[];
-  /** Unary services without JSON routes, for authenticated callers. */
+  /** Services without JSON routes, for authenticated callers. */
   readonly rpcServices?: readonly ServiceBinding[];
-  /** Streaming services, for authenticated callers. */
-  readonly streamServices?: readonly ServiceBinding[];
   /** Services that need no credentials, and have no JSON routes. */
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** Returns the address of a call, as `callerAddress` does. */
@@ -70,8 +68,7 @@ export async function createServer(options: ServerOptions): Promise<Listener & {
     bodyLimit: Number.MAX_SAFE_INTEGER,
     frameworkErrors: refuse,
   });
-  const { methods, pages = [], rpcServices = [] } = options;
-  const { unauthenticatedServices = [], streamServices = [] } = options;
+  const { methods, pages = [], rpcServices = [], unauthenticatedServices = [] } = options;
   const rpcMethods = [...methods, ...rpcServices.flatMap(unaryMethods)];
   const stopping = new AbortController();
   app.decorateRequest("call");
@@ -92,7 +89,7 @@ export async function createServer(options: ServerOptions): Promise<Listener & {
   registerRest(app, methods, options);
   registerPages(app, options.service, pages);
   registerUnary(app, rpcMethods, options);
-  registerStreams(app, streamServices, bulkStreams({ ...options, stopping: stopping.signal }));
+  registerStreams(app, rpcServices, bulkStreams({ ...options, stopping: stopping.signal }));
   registerUnauthenticated(app, unauthenticatedServices, { ...options, stopping: stopping.signal });
   await app.ready();
   const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());
@@ -104,7 +101,7 @@ export async function createServer(options: ServerOptions): Promise<Listener & {
     ...options,
     admission,
     refusalOf: overloadRefusal(paths, options),
-    unauthenticatedPaths: unauthenticatedPaths(unauthenticatedServices),
+    unauthenticatedPaths: pathsOfServices(unauthenticatedServices),
   });
   const listener = createListener({
     ...options.listener,
@@ -184,16 +181,14 @@ interface ServedPath {
 }
 
 function pathsOf(options: ServerOptions): ReadonlyMap<string, ServedPath> {
-  const { methods, pages = [], rpcServices = [], streamServices = [], unauthenticatedServices = [] } = options;
+  const { methods, pages = [], rpcServices = [], unauthenticatedServices = [] } = options;
   return new Map<string, ServedPath>([
     ...methods.flatMap(({ rpc, verb, restPath, rpcPath }) => [
       [restPath, { rpc, allow: verb === "GET" ? "GET, HEAD" : "POST" }] as const,
       [rpcPath, { rpc, allow: verb === "GET" ? "POST, GET" : "POST" }] as const,
     ]),
     ...pages.map(({ path }) => [path, { allow: pageMethods }] as const),
-    ...unauthenticatedPaths([...unauthenticatedServices, ...streamServices]).map(
-      (path) => [path, { allow: "POST" }] as const,
-    ),
+    ...pathsOfServices([...unauthenticatedServices, ...rpcServices]).map((path) => [path, { allow: "POST" }] as const),
     ...rpcServices.flatMap(unaryMethods).map(({ rpc, rpcPath }) => [rpcPath, { rpc, allow: "POST" }] as const),
   ]);
 }

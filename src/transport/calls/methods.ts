@@ -62,6 +62,11 @@ export function unaryMethods({ desc, impl }: ServiceBinding): UnaryMethod[] {
   });
 }
 
+/** Paths of all methods of the services on gRPC, gRPC-Web and Connect. */
+export function pathsOfServices(services: readonly ServiceBinding[]): string[] {
+  return services.flatMap(({ desc }) => desc.methods.map(({ name }) => `/${desc.typeName}/${name}`));
+}
+
 function isUnary(method: DescMethod): method is DescMethodUnary {
   return method.methodKind === "unary";
 }

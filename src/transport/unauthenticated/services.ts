@@ -19,10 +19,6 @@ interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "service" 
   readonly addressOf: (inbound: InboundRequest) => string;
 }
 
-export function unauthenticatedPaths(services: readonly ServiceBinding[]): string[] {
-  return services.flatMap(({ desc }) => desc.methods.map(({ name }) => `/${desc.typeName}/${name}`));
-}
-
 /** Serves the services on gRPC, gRPC-Web and Connect. */
 export function registerUnauthenticated(
   app: FastifyInstance,

@@ -58,12 +58,13 @@ function check(bundle: PolicyBundle): Omit<CheckedBundle, "identity"> {
   let run: DifferentialRun | undefined;
   for (const [name, files] of Object.entries(bundle.sets)) {
     const { policies, problems: ofSet } = checker.check(name, files);
-    sets.set(name, { policies, index: setIndexOf(policies) });
+    const index = setIndexOf(policies);
+    sets.set(name, { policies, index });
     problems.push(...ofSet);
     if (entities?.problems.length === 0) problems.push(...unknownEntities(policies, entities));
     if (problems.length > 0) continue;
     run ??= new DifferentialRun(bundle, entities?.lines ?? "");
-    const found = run.disagreement(policies);
+    const found = run.disagreement(policies, index);
     if (found !== undefined) disagreements.set(name, found);
   }
   const policiesIn = (name: string) => sets.get(name)?.policies ?? [];

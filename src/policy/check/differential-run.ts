@@ -4,7 +4,7 @@
  */
 import { atOnce } from "../../base/timers.ts";
 import { type CedarRequest, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
-import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
+import { CompiledSet, type SetIndex } from "../evaluate/compiled-set.ts";
 import type { EntitySource, EntityUse } from "../evaluate/entity-request.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
 import { type Applying, PreparedSet } from "../evaluate/prepared-set.ts";
@@ -41,21 +41,21 @@ export class DifferentialRun {
   }
 
   /** Describes the first difference; undefined if there is none. Does not throw. */
-  disagreement(policies: readonly CheckedPolicy[]): string | undefined {
+  disagreement(policies: readonly CheckedPolicy[], index: SetIndex): string | undefined {
     try {
-      return this.#compare(policies);
+      return this.#compare(policies, index);
     } catch (error) {
       return `the policies could not be compared: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
-  #compare(policies: readonly CheckedPolicy[]): string | undefined {
+  #compare(policies: readonly CheckedPolicy[], index: SetIndex): string | undefined {
     const inputs = joinInputs(
       policies.map(({ reads }) => reads),
       this.#catalogue,
     );
     const paths = new Paths();
-    const set = new CompiledSet(policies, setIndexOf(policies), paths);
+    const set = new CompiledSet(policies, index, paths);
     const all = [...policies.entries()];
     const fresh = all.filter(([, { text }]) => !this.#compared.has(text));
     const compared = fresh.length > 0 ? fresh : all.slice(0, policiesTogether);

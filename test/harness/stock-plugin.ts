@@ -32,7 +32,7 @@ export const registerStock: typeof registerUnary = (app, methods, { service, gat
     const { method, message } = asked;
     const request = requestOf({ values: asked.contextValues });
     return orRefuse(request, async () => {
-      checks({ call: request.call, desc: method.input, message });
+      checks(request.call, method.input, message);
       return next(asked);
     });
   };

@@ -40,15 +40,8 @@ export interface TransportLimits {
   readonly maxDeadlineMs: number;
 }
 
-/** A message that was read, and its call. */
-export interface Received {
-  readonly call: Call;
-  readonly desc: DescMessage;
-  readonly message: Message;
-}
-
 /** Checks a call once its message is read. Throws a `ServiceError` to refuse. */
-export type Checks = (received: Received) => void;
+export type Checks = (call: Call, desc: DescMessage, message: Message) => void;
 
 export interface AdapterOptions {
   readonly service: string;
@@ -106,7 +99,7 @@ export async function exchange<Body extends Uint8Array | string>(
     const message = await readMessage(call, source, codec, bodyLimits, signal);
     const { input: desc, output } = spec.method;
     const answered = await withinDeadline(async () => {
-      checks({ call, desc, message });
+      checks(call, desc, message);
       return spec.impl(message, context);
     }, signal);
     const written = codec.write(create(output, answered), context);

@@ -72,7 +72,7 @@ export function createChain(options: ChainOptions): Chain {
       call.caller = caller;
       requireAllowed(caller, context);
     },
-    checks({ call, desc, message }) {
+    checks(call, desc, message) {
       readOptions(call);
       const violations = rulesOf(desc)(message);
       if (violations.length > 0) throw invalidRequests(violations);

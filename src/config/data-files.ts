@@ -22,7 +22,7 @@ import {
 } from "../base/quotas.ts";
 import { anyMap, listed, mapOf, matching, members, readDataFile } from "./schema.ts";
 import type { Config } from "./settings.ts";
-import { audience, claimName, href, isGuarded, issuer, path, tenantId, tenantIds } from "./values.ts";
+import { audience, claimName, guardedUrl, href, isGuarded, issuer, path, tenantId, tenantIds } from "./values.ts";
 
 /** Maximum number of issuers in one file: each has keys that are fetched in the background, and separate metrics. */
 export const maximumIssuers = 256;
@@ -234,32 +234,19 @@ function quotasOf(defaults: TenantQuotas, own: Readonly<Partial<Record<QuotaName
   return Object.fromEntries(quotaNames.flatMap((name) => (all[name] ? [[name, all[name]]] : [])));
 }
 
-/** How people sign in to the console. */
-export interface SignInRule {
-  /** Issuer identifier. */
-  readonly issuer: string;
-  readonly clientId: string;
-  readonly clientSecretFile: string;
-  /** Base URL at which browsers reach the operator listener, without a slash at its end. */
-  readonly url: string;
-  /** Claim of the ID token that lists roles. */
-  readonly rolesClaim: string;
-}
-
 const signIn = members({
   issuer,
   client_id: audience,
   client_secret_file: path,
   url: v.pipe(
-    href,
-    v.check(isGuarded, "must use https: plain http is accepted on loopback only"),
+    guardedUrl,
     v.check((url) => new URL(url).pathname === "/", "must have no path"),
   ),
   roles_claim: v.optional(claimName, "roles"),
 });
 
-/** Parses the file's text. Throws an Error with all problems. */
-export function parseSignInFile(text: string): SignInRule {
+/** Parses how people sign in to the console: see `SignInOptions`. Throws an Error with all problems. */
+export function parseSignInFile(text: string) {
   const given = readDataFile(text, signIn);
   const { client_id: clientId, client_secret_file: clientSecretFile, roles_claim: rolesClaim } = given;
   return { issuer: given.issuer, clientId, clientSecretFile, url: new URL(given.url).origin, rolesClaim };

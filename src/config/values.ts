@@ -92,6 +92,9 @@ export function isGuarded(url: string): boolean {
 /** An http URL off loopback is refused with this text. */
 const mustUseHttps = "must use https: plain http is accepted on loopback only";
 
+/** A URL as above that is guarded. */
+export const guardedUrl = v.pipe(href, v.check(isGuarded, mustUseHttps));
+
 /** A base URL, without a trailing slash. */
 export const baseUrl = v.pipe(
   href,
@@ -203,7 +206,7 @@ export const witnesses = mapSetting(
   v.pipe(
     mapOf(
       matching(/^[^+\s]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+={0,2}$/, "a verifier key (name+id+key), with a URL as its value"),
-      v.pipe(href, v.check(isGuarded, mustUseHttps)),
+      guardedUrl,
     ),
     v.check(({ size }) => size > 0 && size <= maxWitnesses, `must name 1 to ${maxWitnesses} witnesses`),
     // A cosignature does not cover the name: one key under two names would count twice for the quorum.

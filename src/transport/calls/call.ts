@@ -20,7 +20,8 @@ export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
  * `brief` leaves out what shows the record itself, `none` leaves out the receipt. `cose` adds the COSE receipt to all
  * that `full` has. `range`, for bulk calls only, is one receipt for all items.
  */
-export type ReceiptDetail = "full" | "brief" | "cose" | "none" | "range";
+export const receiptDetails = ["full", "brief", "cose", "range", "none"] as const;
+export type ReceiptDetail = (typeof receiptDetails)[number];
 
 /** State of one call, from its headers on. The links of the chain fill it in; the log line reads it. */
 export interface Call {

@@ -10,7 +10,7 @@ import { invalidRequest, invalidRequests, type ServiceError } from "../../base/e
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { traced } from "../../base/trace.ts";
 import { Accounts } from "../../http/admit.ts";
-import type { Call, ReceiptDetail } from "../calls/call.ts";
+import { type Call, receiptDetails } from "../calls/call.ts";
 import type { Checks, Gate, GateContext, GateLink } from "../calls/exchange.ts";
 import { rulesOf } from "../codec/rules.ts";
 
@@ -92,8 +92,6 @@ export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer
 const idempotencyHeader = "idempotency-key";
 /** Visible ASCII. A header that is sent twice is joined with a space, and so refused. */
 const idempotencyKey = /^[\x21-\x7e]{1,128}$/;
-const receiptDetails: readonly string[] = ["full", "brief", "cose", "none"] satisfies ReceiptDetail[];
-const bulkReceiptDetails: readonly string[] = ["full", "brief", "cose", "range", "none"] satisfies ReceiptDetail[];
 
 /**
  * Reads the caller's options from headers (gRPC: metadata): `idempotency-key`, and `receipt` under the deployment's
@@ -109,9 +107,10 @@ function readCallOptions(headerPrefix: string): (call: Call) => void {
     }
     const detail = headerOf(call, receiptHeader);
     if (detail !== undefined) {
-      const known = call.items === undefined ? receiptDetails : bulkReceiptDetails;
-      if (!known.includes(detail)) throw refuse(receiptHeader, `must be ${known.slice(0, -1).join(", ")} or none`);
-      call.receiptDetail = detail as ReceiptDetail;
+      const known = receiptDetails.filter((each) => each !== "range" || call.items !== undefined);
+      const found = known.find((each) => each === detail);
+      if (found === undefined) throw refuse(receiptHeader, `must be ${known.slice(0, -1).join(", ")} or none`);
+      call.receiptDetail = found;
     }
   };
 }

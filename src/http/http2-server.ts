@@ -41,9 +41,7 @@ export function createHttp2(
   askFirst(server, admit, onStream);
   server.prependListener("stream", (stream, headers, _flags, rawHeaders) => {
     const { ":path": path } = headers;
-    // Under a scheme other than HTTP a path may have any form, and the router would read an absolute one as its path.
-    const isForm = path?.startsWith("/") === true || path === "*";
-    if (path !== undefined) headers[":path"] = canonicalTarget(isForm ? path : `/${path}`);
+    if (path !== undefined) headers[":path"] = canonicalTarget(path);
     // A reset stream emits an error here, and closes.
     stream.on("error", ignore);
     const address = addressOf && (() => addressOf({ rawHeaders, socket: stream.session?.socket }));

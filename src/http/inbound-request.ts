@@ -108,11 +108,12 @@ const unreserved = /[A-Za-z0-9._~-]/;
 
 /**
  * Returns the target with the path in normal form (RFC 3986 §6.2.2): unneeded encoding is removed, and a `#`, which has
- * no meaning in a target, is encoded. Encoding that remains matches no route.
+ * no meaning in a target, is encoded. Encoding that remains matches no route. Nor does a target that does not begin
+ * with a slash, such as `*`: it gets one, because the router takes its first character for one.
  */
 export function canonicalTarget(target: string): string {
-  if (!/[%#]/.test(target)) return target;
-  const [, path = "", query = ""] = /^([^?]*)(.*)$/s.exec(target) ?? [];
+  if (/^\/[^%#]*$/.test(target)) return target;
+  const [, path = "", query = ""] = /^([^?]*)(.*)$/s.exec(target.startsWith("/") ? target : `/${target}`) ?? [];
   const normal = path.replaceAll("#", "%23").replaceAll(/%([0-9a-f]{2})/gi, (encoded, digits: string) => {
     const character = String.fromCharCode(Number.parseInt(digits, 16));
     return unreserved.test(character) ? character : encoded;
@@ -132,7 +133,7 @@ export function canonicalize(request: IncomingMessage): void {
     return;
   }
   const rest = url.slice(base.length);
-  request.url = canonicalTarget(rest.startsWith("/") ? rest : `/${rest}`);
+  request.url = canonicalTarget(rest);
   request.headers.host = authority;
   for (let i = 0; i < rawHeaders.length; i += 2)
     if (rawHeaders[i]?.toLowerCase() === "host") rawHeaders[i + 1] = authority;

@@ -151,6 +151,8 @@ describe("a path has one spelling", () => {
   test.each([
     ["a fragment", "/v1/sdk/whoami#fragment", 404],
     ["an encoded slash", "/v1/sdk%2Fwhoami", 404],
+    ["an asterisk for its first slash", "*v1/sdk/whoami", 404],
+    ["an asterisk alone", "*", 404],
     ["a letter encoded twice", "/v1/sdk/%2577hoami", 404],
     ["a scheme that is not HTTP", "ftp://localhost/v1/sdk/whoami", 404],
     ["no authority", "http:///v1/sdk/whoami", 400],
@@ -170,6 +172,7 @@ describe("a path has one spelling", () => {
     const statusOf = async (path: string) => (await h2Call(session, { path, method: "GET", headers })).status;
     expect(await statusOf("/v1/sdk/whoami")).toBe(200);
     expect(await statusOf("http://localhost/v1/sdk/whoami")).toBe(404);
+    expect(await statusOf("*")).toBe(404);
     await h2Close(session);
   });
 
@@ -178,6 +181,7 @@ describe("a path has one spelling", () => {
     expect(await h1Exchange(gateway.url, wrong)).toMatchObject({ status: 200 });
     const two = `GET http://localhost/v1/sdk/whoami HTTP/1.1\r\nHost: a\r\nHost: b\r\n${bearer()}\r\n\r\n`;
     expect(await h1Exchange(gateway.url, two)).toMatchObject({ status: 400 });
+    expect(await h1Exchange(gateway.url, h1Request("DELETE http://localhost", []))).toMatchObject({ status: 405 });
   });
 });
 

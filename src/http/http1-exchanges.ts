@@ -21,6 +21,8 @@ export class Http1Exchanges {
   readonly #closing = new WeakSet<ServerResponse>();
   /** Connections that close after the current answer or the next one. */
   readonly #leaving = new WeakSet<Duplex>();
+  /** Connections whose last answer, to what is no request, waits for the answers before it. */
+  readonly #ending = new WeakSet<Duplex>();
   /** For connections that turn out to be HTTP/1.1 after the server began to stop. */
   #draining = false;
 
@@ -63,6 +65,18 @@ export class Http1Exchanges {
     this.#leaving.add(socket);
     const last = this.#open.get(socket)?.at(-1);
     if (last !== undefined) this.#closeAfter(last);
+  }
+
+  /**
+   * Runs the work, which writes the last answer of a connection, after the answers to its whole requests (RFC 9112
+   * §9.3.2). They may be recorded already. Only the first work of a connection counts.
+   */
+  afterAnswers(socket: Duplex, work: () => void): void {
+    const before = this.#open.get(socket)?.findLast(({ req }) => req.complete);
+    if (before === undefined) return void work();
+    if (this.#ending.has(socket)) return;
+    this.#ending.add(socket);
+    before.once("close", work);
   }
 
   #begin(request: IncomingMessage, response: ServerResponse): boolean {

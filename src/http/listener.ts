@@ -170,8 +170,10 @@ function createHttp1(options: ListenerOptions, exchanges: Http1Exchanges) {
   server.on("checkContinue", guarded);
   // By default Node answers an unknown expectation itself, and ends a tunnel without an answer.
   server.on("checkExpectation", guarded);
-  server.on("connect", (_request, socket) => options.onTunnel(socket));
-  server.on("clientError", options.onClientError);
+  server.on("connect", (_request, socket) => exchanges.afterAnswers(socket, () => options.onTunnel(socket)));
+  server.on("clientError", (error, socket) =>
+    exchanges.afterAnswers(socket, () => options.onClientError(error, socket)),
+  );
   // Node arms the header and request timeouts on this event, which a server that never listens does not emit.
   server.emit("listening");
   return server;

@@ -1,6 +1,7 @@
 /** A witness on loopback (C2SP tlog-witness), as strict as the specification, and as faulty as a test wants it. */
 import { sign } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
+import { text as textOf } from "node:stream/consumers";
 import { parseBase64, parseDecimal } from "../../src/base/text-forms.ts";
 import { type Checkpoint, openCheckpoint, parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { formatSignature, parseNote } from "../../src/ledger/tlog/note.ts";
@@ -55,22 +56,30 @@ export interface WitnessCore {
   judge(body: string): Verdict;
 }
 
+/** What a witness signs with: its verifier key, and the line that it adds to a note. Another seed is another key. */
+export function cosigner(name: string, seed: number) {
+  const { privateKey, publicKey } = signingKeyOf(new Uint8Array(32).fill(seed));
+  const keyId = keyIdOf(name, publicKey, cosignatureType);
+  return {
+    key: formatVerifierKey(name, publicKey, cosignatureType),
+    /** @param flip bits of the signature that are wrong */
+    cosign(text: string, seconds: number, flip = 0): string {
+      const time = Buffer.alloc(8);
+      time.writeBigUInt64BE(BigInt(seconds));
+      const signature = sign(null, Buffer.from(cosignedText(text, seconds)), privateKey);
+      signature[0] = (signature[0] ?? 0) ^ flip;
+      return formatSignature({ name, keyId, signature: Buffer.concat([time, signature]) });
+    },
+  };
+}
+
 /** @param nowMs its clock, in milliseconds since the Unix epoch */
 export function witnessCore(
   { logKeys, name = "witness.example/w1", seed = 1 }: Omit<TestWitnessOptions, "port">,
   nowMs: () => number,
 ): WitnessCore {
-  const { privateKey, publicKey } = signingKeyOf(new Uint8Array(32).fill(seed));
-  const keyId = keyIdOf(name, publicKey, cosignatureType);
+  const { key, cosign } = cosigner(name, seed);
   const seenTrees = new Map<string, Checkpoint>();
-
-  function cosign(text: string): string {
-    const seconds = Math.floor(nowMs() / 1_000);
-    const time = Buffer.alloc(8);
-    time.writeBigUInt64BE(BigInt(seconds));
-    const signature = Buffer.concat([time, sign(null, Buffer.from(cosignedText(text, seconds)), privateKey)]);
-    return formatSignature({ name, keyId, signature });
-  }
 
   function judge(body: string): Verdict {
     const parsed = parseRequest(body);
@@ -89,10 +98,10 @@ export function witnessCore(
     const isConsistent = seen === undefined ? proof.length === 0 : verifyConsistency(seen, checkpoint, proof);
     if (!isConsistent) return { status: 422 };
     seenTrees.set(origin, checkpoint);
-    return { status: 200, text: cosign(parseNote(note).text) };
+    return { status: 200, text: cosign(parseNote(note).text, Math.floor(nowMs() / 1_000)) };
   }
 
-  return { key: formatVerifierKey(name, publicKey, cosignatureType), seen: seenTrees, judge };
+  return { key, seen: seenTrees, judge };
 }
 
 /** Starts it on 127.0.0.1. */
@@ -156,10 +165,4 @@ function parseRequest(body: string) {
   if (end < 0 || oldSize === undefined || proof.length > 63 || proof.some((hash) => hash?.length !== 32))
     return undefined;
   return { oldSize, proof: proof as Uint8Array[], note: body.slice(end + 2) };
-}
-
-async function textOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString("utf8");
 }

@@ -1,6 +1,6 @@
 /** The verifier that needs nothing but Python agrees with ours: on what services write, and on what was changed in it. */
 import { execFile } from "node:child_process";
-import { createHash, sign } from "node:crypto";
+import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { base36 } from "multiformats/bases/base36";
@@ -16,12 +16,12 @@ import { canonicalText } from "../../src/ledger/record/canonical.ts";
 import { findReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { subjectTerm } from "../../src/ledger/search/search-terms.ts";
 import type { LogVerifier } from "../../src/ledger/tlog/checkpoint.ts";
-import { formatSignature, parseNote } from "../../src/ledger/tlog/note.ts";
-import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { parseNote } from "../../src/ledger/tlog/note.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { openWithAny, parseTrustedKey } from "../../src/ledger/tlog/trusted-key.ts";
-import { cosignedText, parseCosignerKey, requireQuorum } from "../../src/ledger/witness/cosignature.ts";
+import { parseCosignerKey, requireQuorum } from "../../src/ledger/witness/cosignature.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { cosigner } from "../harness/witness.ts";
 import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
 import { changedLines, numbersFrom, otherValue } from "../unit/ledger/pack/mutations.ts";
 import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
@@ -396,20 +396,18 @@ describe("receipts", () => {
   });
 
   test("with witnesses are verified", async () => {
-    const name = "witness.example/w1";
-    const { publicKey, privateKey } = signingKeyOf(new Uint8Array(32).fill(3));
-    const vkey = formatVerifierKey(name, publicKey, cosignatureType);
+    const { key: vkey, cosign } = cosigner("witness.example/w1", 3);
     const { checkpoint } = parseTlogProof(receipt.proof);
-    const cosign = (seconds: number, flip = 0) => {
-      const time = Buffer.alloc(8);
-      time.writeBigUInt64BE(BigInt(seconds));
-      const signature = sign(null, Buffer.from(cosignedText(parseNote(checkpoint).text, seconds)), privateKey);
-      signature[0] = (signature[0] ?? 0) ^ flip;
-      const bytes = Buffer.concat([time, signature]);
-      return formatSignature({ name, keyId: keyIdOf(name, publicKey, cosignatureType), signature: bytes });
-    };
+    const cosigned = (seconds: number, flip = 0) => cosign(parseNote(checkpoint).text, seconds, flip);
     const now = Math.floor(Date.now() / 1_000);
-    const lines = ["", cosign(now), cosign(now, 1), cosign(now + 900), cosign(0), cosign(now) + cosign(now, 1)];
+    const lines = [
+      "",
+      cosigned(now),
+      cosigned(now, 1),
+      cosigned(now + 900),
+      cosigned(0),
+      cosigned(now) + cosigned(now, 1),
+    ];
     const texts = lines.map((line) => JSON.stringify({ ...receipt, proof: receipt.proof + line }));
     const verdicts = await pythonOn("receipt", texts, "--key", keyOf(), "--witness", vkey);
     const witness = parseCosignerKey(vkey);

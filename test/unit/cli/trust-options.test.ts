@@ -1,19 +1,15 @@
 /** Witnesses that a verifier of a receipt or a pack demands. */
 
-import { sign } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
-import { formatSignature, parseNote } from "../../../src/ledger/tlog/note.ts";
-import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
+import { parseNote } from "../../../src/ledger/tlog/note.ts";
 import { parseTlogProof } from "../../../src/ledger/tlog/tlog-proof.ts";
-import { cosignedText } from "../../../src/ledger/witness/cosignature.ts";
 import { givenOf, manualClock } from "../../contract/ledger-records.ts";
+import { cosigner } from "../../harness/witness.ts";
 import { linesIn, sealLines } from "../ledger/pack/packs.ts";
 import { directory, enterWithStore, fileOf, leave, run, served } from "./surroundings.ts";
-
-let key: string;
 
 const nowSeconds = Math.floor(Date.now() / 1_000);
 
@@ -21,18 +17,12 @@ const nowSeconds = Math.floor(Date.now() / 1_000);
 type Cosign = (note: string) => string;
 
 function witness(number: number, name = `witness.example/w${number}`) {
-  const { publicKey, privateKey } = signingKeyOf(new Uint8Array(32).fill(number));
-  const keyId = keyIdOf(name, publicKey, cosignatureType);
-  const cosign =
+  const { key: vkey, cosign } = cosigner(name, number);
+  const withLine =
     (flip = 0): Cosign =>
-    (note) => {
-      const time = Buffer.alloc(8);
-      time.writeBigUInt64BE(BigInt(nowSeconds));
-      const signature = sign(null, Buffer.from(cosignedText(parseNote(note).text, nowSeconds)), privateKey);
-      signature[0] = (signature[0] ?? 0) ^ flip;
-      return note + formatSignature({ name, keyId, signature: Buffer.concat([time, signature]) });
-    };
-  return { vkey: formatVerifierKey(name, publicKey, cosignatureType), cosign };
+    (note) =>
+      note + cosign(parseNote(note).text, nowSeconds, flip);
+  return { vkey, cosign: withLine };
 }
 
 const [first, second] = [witness(1), witness(2)];
@@ -40,14 +30,12 @@ const both = ["--witness", first.vkey, "--witness", second.vkey];
 /** Base64 of both keys ends with a plus sign, which also separates the parts of a verifier key. */
 const [alike, other] = [witness(77), witness(94)];
 
-beforeAll(async () => {
-  enterWithStore();
-  const [recorded] = await served(["alice"], manualClock());
-  fileOf("receipt", JSON.stringify(givenOf((recorded as Appended).receipt)));
-  await run("ledger", "pack", "--tenant", "alice", "--to", "2100-01-01T00:00:00Z", "--out", join(directory, "pack"));
-  key = (await run("keys", "show")).out.trim();
-});
+enterWithStore();
 afterAll(leave);
+const [recorded] = await served(["alice"], manualClock());
+fileOf("receipt", JSON.stringify(givenOf((recorded as Appended).receipt)));
+await run("ledger", "pack", "--tenant", "alice", "--to", "2100-01-01T00:00:00Z", "--out", join(directory, "pack"));
+const key = (await run("keys", "show")).out.trim();
 
 const commands = {
   async receipt(cosign: Cosign, ...options: string[]) {

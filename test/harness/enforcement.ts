@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Transport } from "@connectrpc/connect";
-import { afterEach, beforeEach } from "vitest";
+import { beforeEach } from "vitest";
 import { type BulkClient, createBulkClient } from "../../clients/typescript/src/bulk.ts";
 import { platformOf } from "../../clients/typescript/src/enforce/client-platform.ts";
 import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
@@ -17,6 +17,7 @@ import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
 import { type Stack, startStack } from "../../dev/stack.ts";
 import { checkedPolicies } from "./checked-policies.ts";
+import { folderForTest } from "./folder.ts";
 import { logKeyOf } from "./ledger.ts";
 
 export interface EnforcementStack {
@@ -98,10 +99,9 @@ export function enforcementFolder(inputName: string, input: Uint8Array) {
   let folder = "";
   const at = (name: string) => join(folder, name);
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "enforce-"));
+    folder = folderForTest("enforce");
     writeFileSync(at(inputName), input);
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
   return {
     at,
     /** Events that wait. */

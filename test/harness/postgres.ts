@@ -2,11 +2,12 @@
  * A real PostgreSQL for one test file, from the binaries that come with the development packages: on a free port of
  * loopback, with a data directory of its own, also for root (PostgreSQL itself refuses to run as root).
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
 import { chmodSync, chownSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { Client } from "pg";
 import { freePort } from "./loopback.ts";
 
@@ -26,12 +27,6 @@ export interface PostgresServer {
   readonly url: string;
   readonly port: number;
   readonly dataDirectory: string;
-  /** Directory of `postgres`, `initdb`, `pg_ctl` and the other programs. */
-  readonly binaries: string;
-  /** Everything that the server logged so far. */
-  log(): string;
-  /** Runs a program of PostgreSQL as the server's user, and resolves with its output. Rejects where it fails. */
-  run(program: string, ...args: string[]): Promise<string>;
   /** Makes an empty database; resolves with its URL. */
   createDatabase(name?: string): Promise<string>;
   /** Runs a query on the database `postgres`, or on the one with this URL. */
@@ -58,9 +53,10 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const folder = ownedFolder(user);
   const binaries = options.binaries ?? binariesFor(user, folder);
   const dataDirectory = options.dataDirectory ?? join(folder, "data");
-  const run = (program: string, ...args: string[]) => runProgram(join(binaries, program), args, user, folder);
   if (options.dataDirectory === undefined) {
-    await run("initdb", "-D", dataDirectory, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync");
+    const how = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"];
+    const as = { ...user, cwd: folder, timeout: patienceMs };
+    await promisify(execFile)(join(binaries, "initdb"), ["-D", dataDirectory, ...how], as);
     const hba = join(dataDirectory, "pg_hba.conf");
     writeFileSync(hba, `${(options.hba ?? []).join("\n")}\n${readFileSync(hba, "utf8")}`);
   }
@@ -80,12 +76,9 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
   ];
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-  let logged = "";
   let running: Running | undefined;
   const start = async () => {
-    running = await startServer(join(binaries, "postgres"), args, user, (text) => {
-      logged += text;
-    });
+    running = await startServer(join(binaries, "postgres"), args, user);
   };
   const end = async (how: (server: Running) => void) => {
     const server = running;
@@ -110,9 +103,6 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     url,
     port,
     dataDirectory,
-    binaries,
-    log: () => logged,
-    run,
     query,
     async createDatabase(name = `test_${databases++}`) {
       await query(`CREATE DATABASE ${name}`);
@@ -142,12 +132,7 @@ process.on("exit", () => {
   for (const server of alive) server.kill("SIGQUIT");
 });
 
-async function startServer(
-  program: string,
-  args: readonly string[],
-  user: User,
-  onLog: (text: string) => void,
-): Promise<Running> {
+async function startServer(program: string, args: readonly string[], user: User): Promise<Running> {
   const server = spawn(program, args, { ...user, stdio: ["ignore", "ignore", "pipe"], cwd: "/" });
   alive.add(server);
   const ended = new Promise<void>((resolve) => {
@@ -161,7 +146,6 @@ async function startServer(
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.stderr.setEncoding("utf8").on("data", (text: string) => {
-      onLog(text);
       own += text;
       if (/database system is ready to accept (read-only )?connections/.test(own)) resolve();
     });
@@ -223,21 +207,6 @@ function binariesFor(user: User, folder: string): string {
   // A checkout that only root may read.
   cpSync(native, join(folder, "native"), { recursive: true, verbatimSymlinks: true });
   return join(folder, "native/bin");
-}
-
-function runProgram(program: string, args: readonly string[], user: User, cwd: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { ...user, cwd, stdio: ["ignore", "pipe", "pipe"], timeout: patienceMs });
-    let output = "";
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      output += text;
-    });
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      output += text;
-    });
-    child.once("error", reject);
-    child.once("close", (code) => (code === 0 ? resolve(output) : reject(new Error(`${program}: ${output}`))));
-  });
 }
 
 export async function queryOnce(url: string, sql: string): Promise<Record<string, unknown>[]> {

@@ -6,50 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../../src/base/clock.ts";
 import type { RandomFill } from "../../src/base/ids.ts";
-
-/** Numbers from a seed (sfc32). */
-export class Random {
-  #a: number;
-  #b: number;
-  #c = 0x9e3779b9;
-  #counter = 1;
-
-  constructor(seed: number) {
-    this.#a = seed >>> 0;
-    this.#b = Math.floor(seed / 2 ** 32) >>> 0;
-    for (let i = 0; i < 12; i++) this.bits();
-  }
-
-  /** 32 bits. */
-  bits(): number {
-    const t = (this.#a + this.#b + this.#counter) | 0;
-    this.#counter = (this.#counter + 1) | 0;
-    this.#a = this.#b ^ (this.#b >>> 9);
-    this.#b = (this.#c + (this.#c << 3)) | 0;
-    this.#c = ((this.#c << 21) | (this.#c >>> 11)) + t;
-    return t >>> 0;
-  }
-
-  below(end: number): number {
-    return this.bits() % end;
-  }
-
-  chance(probability: number): boolean {
-    return this.bits() < probability * 2 ** 32;
-  }
-
-  pick<Value>(values: readonly Value[]): Value {
-    return values[this.below(values.length)] as Value;
-  }
-
-  readonly fill: RandomFill = (bytes) => {
-    for (let at = 0; at < bytes.length; at += 4) {
-      const bits = this.bits();
-      for (let i = at; i < Math.min(at + 4, bytes.length); i++) bytes[i] = bits >>> (8 * (i - at));
-    }
-    return bytes;
-  };
-}
+import { type Random, randomOf } from "../harness/fuzz/random.ts";
 
 interface Event {
   readonly dueMs: number;
@@ -94,7 +51,7 @@ const realImmediate = setImmediate;
 const running = new AsyncLocalStorage<Process>();
 
 export class Machine {
-  readonly random: Random;
+  readonly random: Random & { readonly fill: RandomFill };
   nowMs = Date.UTC(2026, 0, 2, 3, 4, 5);
   /** Events so far. */
   steps = 0;
@@ -113,7 +70,14 @@ export class Machine {
   #later: Error | undefined;
 
   constructor(seed: number) {
-    this.random = new Random(seed);
+    const random = randomOf(seed, 0);
+    this.random = {
+      ...random,
+      fill: (bytes) => {
+        bytes.set(random.bytes(bytes.length));
+        return bytes;
+      },
+    };
   }
 
   newProcess(name: string): Process {

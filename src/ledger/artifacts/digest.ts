@@ -35,8 +35,6 @@ const hashFunctions = [
 export type HashName = Extract<(typeof hashFunctions)[number], { hash: string }>["hash"];
 type KnownFunction = HashFunction & { readonly hash?: HashName };
 
-export const hashNames: readonly HashName[] = hashFunctions.flatMap((each: KnownFunction) => each.hash ?? []);
-
 /** Hash functions by all of their names. */
 const byName: ReadonlyMap<string, KnownFunction> = new Map(
   hashFunctions.flatMap((each: KnownFunction) => each.names.map((name) => [name, each] as const)),

@@ -3,7 +3,6 @@ import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import { createArtifactHasher, maxObjectBytes, type QueuedHasher } from "../../../src/domain/artifact-hasher.ts";
-import { hashNames } from "../../../src/ledger/artifacts/digest.ts";
 import { must } from "./world.ts";
 
 const tenant = must(parseTenantId("tenant-a"));
@@ -22,10 +21,12 @@ afterEach(() => {
 
 const live = () => new AbortController().signal;
 
+const hashes = ["md5", "sha256", "sha512-256", "sha3-512", "blake2b512"] as const;
+
 test("hashes are those of the decoded bytes", async () => {
   const one = hasher();
   await fc.assert(
-    fc.asyncProperty(fc.uint8Array({ minLength: 1 }), fc.subarray([...hashNames]), async (bytes, names) => {
+    fc.asyncProperty(fc.uint8Array({ minLength: 1 }), fc.subarray([...hashes]), async (bytes, names) => {
       const text = Buffer.from(bytes).toString("base64");
       const { sizeBytes, digests } = await one.digest(tenant, text, names, live());
       expect(sizeBytes).toBe(bytes.length);

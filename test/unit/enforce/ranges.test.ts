@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import {
   bytesSource,
   createEnforcer,
@@ -23,11 +23,8 @@ import { failureOf, type PermissivePlatform, permissivePlatform } from "../../ha
 const folder = folderForFile("ranges");
 const resource = { kind: "test", id: "one" };
 let platform: PermissivePlatform;
-let keys: Parameters<typeof createEnforcer>[0]["keys"];
-beforeAll(async () => {
-  await createTdfKeyFile(join(folder, "tdf.key"), "https://kas.example.com", "tdf-key");
-  keys = [localKey("local-one", Buffer.alloc(32, 1)), await keyFile(join(folder, "tdf.key"))];
-});
+await createTdfKeyFile(join(folder, "tdf.key"), "https://kas.example.com", "tdf-key");
+const keys = [localKey("local-one", Buffer.alloc(32, 1)), await keyFile(join(folder, "tdf.key"))];
 beforeEach(() => {
   platform = permissivePlatform();
 });

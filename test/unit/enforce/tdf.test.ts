@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { crc32 } from "node:zlib";
-import { beforeAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import {
   createEnforcer,
   createPublicKeyFile,
@@ -29,20 +29,14 @@ const enforcerWith = (...keys: TdfKey[]) =>
 const resource = { kind: "customer-record", id: "cust-1", mime_type: "application/pdf" };
 const profile = "tdf";
 const segmentBytes = 2_097_152;
-let keys: Record<"rsa" | "ec" | "other", TdfKey>;
-let publicKey: TdfKey;
 
-beforeAll(async () => {
-  await createTdfKeyFile(at("rsa.key"), "https://kas.example.com", "rsa");
-  await createTdfKeyFile(at("ec.key"), "https://kas.example.com/ec", "ec", "ECDH-ES");
-  await createTdfKeyFile(at("other.key"), "https://kas.example.com", "other");
-  await createPublicKeyFile(at("rsa.key"), at("rsa.pub"));
-  const [rsa, ec, other, pub] = await Promise.all(
-    ["rsa.key", "ec.key", "other.key", "rsa.pub"].map(async (name) => (await keyFile(at(name))) as TdfKey),
-  );
-  keys = { rsa, ec, other } as typeof keys;
-  publicKey = pub as TdfKey;
-});
+await createTdfKeyFile(at("rsa.key"), "https://kas.example.com", "rsa");
+await createTdfKeyFile(at("ec.key"), "https://kas.example.com/ec", "ec", "ECDH-ES");
+await createTdfKeyFile(at("other.key"), "https://kas.example.com", "other");
+await createPublicKeyFile(at("rsa.key"), at("rsa.pub"));
+const held = async (name: string) => (await keyFile(at(name))) as TdfKey;
+const keys = { rsa: await held("rsa.key"), ec: await held("ec.key"), other: await held("other.key") };
+const publicKey = await held("rsa.pub");
 
 const labels = ["confidential"];
 const seal = (plain: Uint8Array, options: object = {}, ...with_: TdfKey[]) => {
@@ -212,13 +206,10 @@ test("without a namespace nothing is protected", async () => {
   expect(await failureOf(createEnforcer({ ...client, keys: [keys.rsa] }).protect(request))).toBe("invalid");
 });
 
-describe("a changed file is refused, and leaves nothing", () => {
+describe("a changed file is refused, and leaves nothing", async () => {
   const plain = randomBytes(1000);
-  let whole: Buffer;
-  beforeAll(async () => {
-    await seal(plain);
-    whole = readFileSync(at("sealed"));
-  });
+  await seal(plain);
+  const whole = readFileSync(at("sealed"));
   const refusal = async (bytes: Uint8Array, ...with_: TdfKey[]) => {
     writeFileSync(at("changed"), bytes);
     const failure = await failureOf(open({ input: at("changed"), output: at("no") }, ...with_));

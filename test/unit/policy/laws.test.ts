@@ -1,6 +1,6 @@
 /** Whatever policies read and whatever is asked, the answer is Cedar's, in whichever way it is found; and laws of guidance. */
 import fc from "fast-check";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { checkBundle } from "../../../src/policy/check/check.ts";
 import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/guidance/annotations.ts";
 import { describeGuidance, mergeGuidance } from "../../../src/policy/guidance/guidance.ts";
@@ -49,10 +49,7 @@ const textOf = ({ effect, principal = "principal", scope = "action", clauses }: 
 const layerNames = ["platform", "tenant"] as const satisfies readonly Layer[];
 type Sets = Readonly<Record<Layer, readonly Policy[]>>;
 
-let schema: string;
-beforeAll(async () => {
-  ({ schema } = await bundleOf(knowingFiles));
-});
+const { schema } = await bundleOf(knowingFiles);
 
 /**
  * Checks answers under the sets: compiled, by Cedar that is told what policies read, and by Cedar that is told everything;

@@ -1,6 +1,6 @@
 /** Packs of a time range: what they show, and that nothing can be left out or put in. */
 import fc from "fast-check";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { CheckedEntry } from "../../../../src/ledger/pack/entry-checks.ts";
 import type { PackEntry, PackLine } from "../../../../src/ledger/pack/format.ts";
 import { verifyPack } from "../../../../src/ledger/pack/verify.ts";
@@ -116,18 +116,13 @@ describe("a pack of a time range", () => {
   });
 });
 
-describe("a false pack of a time range", () => {
+describe("a false pack of a time range", async () => {
   const log = tenLeaves();
   const other = tenLeaves({ seed: "other" });
   const stranger = tenLeaves({ name: "bob" });
   const selection = { from: moment(2), to: moment(5) };
-  let honest: PackLine[];
-  let otherLines: PackLine[];
-
-  beforeAll(async () => {
-    honest = linesIn(await log.pack(selection));
-    otherLines = linesIn(await other.pack(selection));
-  });
+  const honest = linesIn(await log.pack(selection));
+  const otherLines = linesIn(await other.pack(selection));
 
   const refusal = (text: string | Uint8Array, keys = [log.verifier()]) => verdictOf(text, keys);
   const at = (leafIndex: number) => honest.findIndex((line) => line.type === "entry" && line.leaf_index === leafIndex);

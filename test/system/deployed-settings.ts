@@ -1,10 +1,8 @@
 /** Whether a service that is deployed with these settings would start, as far as can be said without its surroundings. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { readConfig } from "../../src/config/config.ts";
 import { openSecretFiles } from "../../src/config/files.ts";
 import { createAuthority } from "../harness/certificates.ts";
+import { folderForFile } from "../harness/folder.ts";
 
 export interface Deployed {
   readonly env: Readonly<Record<string, string>>;
@@ -20,12 +18,11 @@ const signIn = JSON.stringify({
   client_secret_file: "/run/svc/consoleSignIn/client-secret",
   url: "https://ops.example.com:9090",
 });
+const { cert, key } = await createAuthority(folderForFile("deployed"), "any");
 const issuers = '{"issuers":{"https://id.example.com":{"tenants":{"pattern":"*"}}}}';
 
 /** Everything that is wrong with the settings, warnings too. The files that they name hold what they should. */
 export async function settingsProblems({ env, settings, fileMode }: Deployed): Promise<readonly string[]> {
-  const folder = await mkdtemp(join(tmpdir(), "svc-deployed-"));
-  const { cert, key } = await createAuthority(folder, "any").finally(() => rm(folder, { recursive: true }));
   const texts = [
     [/quotas/, "{}"],
     [/issuers/, issuers],

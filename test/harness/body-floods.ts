@@ -1,9 +1,10 @@
 /** Floods of request bodies of 12 MiB, as one tenant may send them. */
 import http from "node:http";
-import http2 from "node:http2";
+import type { ClientHttp2Session } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { encodeFrame } from "../../src/transport/grpc/frame.ts";
 import { fullRequest, spellings } from "./full-bodies.ts";
+import { h2Call, h2Connect } from "./h2.ts";
 import { methodOn } from "./methods.ts";
 
 const register = methodOn("/v1/sdk/artifact-register");
@@ -41,27 +42,10 @@ function post(url: string, headers: http.OutgoingHttpHeaders, body: Buffer | und
   });
 }
 
-function grpc(session: http2.ClientHttp2Session, token: string): Promise<string> {
-  return new Promise((resolve) => {
-    const stream = session.request({
-      ":method": "POST",
-      ":path": register.rpcPath,
-      "content-type": "application/grpc",
-      te: "trailers",
-      authorization: `Bearer ${token}`,
-    });
-    let status = "none";
-    const note = (headers: http2.IncomingHttpHeaders) => {
-      status = String(headers["grpc-status"] ?? status);
-    };
-    stream
-      .on("response", note)
-      .on("trailers", note)
-      .on("error", () => {});
-    stream.on("close", () => resolve(`grpc-status ${status}`));
-    stream.resume();
-    stream.end(framed);
-  });
+async function grpc(session: ClientHttp2Session, authorization: string): Promise<string> {
+  const given = { "content-type": "application/grpc", te: "trailers", authorization };
+  const { headers, trailers } = await h2Call(session, { path: register.rpcPath, headers: given, body: framed });
+  return `grpc-status ${trailers["grpc-status"] ?? headers["grpc-status"] ?? "none"}`;
 }
 
 /** The floods by what they are. */
@@ -105,9 +89,8 @@ export function bodyFloods(url: string, token: string): readonly BodyFlood[] {
       "64 whole bodies, gRPC",
       async () => {
         // What this side has still to send counts as memory of the session.
-        const session = http2.connect(url, { maxSessionMemory: 4096 });
-        session.on("error", () => {});
-        const outcomes = await flood(64, () => grpc(session, token));
+        const session = await h2Connect(url, { maxSessionMemory: 4096 });
+        const outcomes = await flood(64, () => grpc(session, authorization));
         session.destroy();
         return outcomes;
       },

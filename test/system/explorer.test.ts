@@ -1,31 +1,11 @@
 /** The explorer as a person uses it, in headless Chromium. */
-import { createServer, request } from "node:http";
 import type { BrowserContextOptions, Locator, Page } from "playwright-core";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { authzenRoutes, bulkRoutes } from "../../src/domain/routes.ts";
 import { browserForFile } from "../harness/browser.ts";
 import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
-import { listenOnLoopback } from "../harness/loopback.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { openApiDocument } from "../harness/openapi.ts";
-
-/** Starts it on a free loopback port. `url` is the base URL of the service behind it, without a slash at the end. */
-async function startPrefixProxy(target: string, prefix: string): Promise<{ url: string; stop(): Promise<void> }> {
-  const server = createServer((incoming, outgoing) => {
-    if (incoming.url === undefined || !incoming.url.startsWith(`${prefix}/`)) {
-      outgoing.writeHead(404).end();
-      return;
-    }
-    const { method, headers } = incoming;
-    const onward = request(new URL(incoming.url.slice(prefix.length), target), { method, headers }, (answer) => {
-      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(outgoing);
-    });
-    onward.on("error", () => outgoing.destroy());
-    incoming.pipe(onward);
-  });
-  const { port, stop } = await listenOnLoopback(server);
-  return { url: `http://127.0.0.1:${port}${prefix}`, stop };
-}
 
 const gateway = await gatewayForFile();
 const openPage = await browserForFile();
@@ -160,8 +140,7 @@ test("a button of the development stack issues tokens, and other services have n
   const own = await openPage();
   await explore(own.page);
   expect(await own.page.locator("#explorer-token").count()).toBe(0);
-  const stack: Gateway = await startGateway({ overrides: { explorerToken: async () => stack.token() } });
-  onTestFinished(() => stack.stop());
+  const stack: Gateway = await forTest(startGateway({ overrides: { explorerToken: async () => stack.token() } }));
   const { page, complaints } = await openPage();
   await explore(page, stack.url);
   await page.click("#explorer-token");
@@ -172,22 +151,26 @@ test("a button of the development stack issues tokens, and other services have n
 });
 
 test("works behind a path prefix", async () => {
-  const proxy = await startPrefixProxy(gateway.url, "/apps/platform");
-  onTestFinished(() => proxy.stop());
   const { page, requests, complaints } = await openPage();
-  await page.goto(`${proxy.url}/`);
+  const prefixed = `${gateway.url}/apps/platform`;
+  // As a proxy passes them on: what is asked for elsewhere is not there.
+  await page.route(`${gateway.url}/**`, async (route) => {
+    const [, path] = route.request().url().split(prefixed);
+    if (path === undefined) return route.fulfill({ status: 404 });
+    return route.fulfill({ response: await route.fetch({ url: gateway.url + path, maxRedirects: 0 }) });
+  });
+  await page.goto(`${prefixed}/`);
   await page.click("text=Explorer");
   await page.waitForSelector(".opblock");
   await pasteToken(page);
   await open(page, whoami);
   expect((await send(page, whoami)).status).toMatch(/^200/);
-  expect(requests.filter((url) => !url.startsWith(`${proxy.url}/`) && !url.startsWith("data:"))).toEqual([]);
+  expect(requests.filter((url) => !url.startsWith(`${prefixed}/`) && !url.startsWith("data:"))).toEqual([]);
   expect(complaints).toEqual([]);
 });
 
 test("an enabled API has a page of its own", async () => {
-  const further = await startGateway({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } });
-  onTestFinished(() => further.stop());
+  const further = await forTest(startGateway({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } }));
   const { page, complaints } = await openPage();
   for (const [name, paths] of [
     ["bulk", bulkRoutes.map(({ path }) => path)],

@@ -8,12 +8,13 @@ import type { IncomingHttpHeaders } from "node:http2";
 import http2 from "node:http2";
 import net from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { identityHeaderNames } from "../../src/auth/authenticator.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { folderForFile, writeFiles } from "../harness/folder.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
 import { plainListener } from "../harness/plain-listener.ts";
 import { type TlsIdentity, whoamiByGrpc, whoamiByRest } from "../harness/tls-callers.ts";
@@ -39,17 +40,8 @@ const payroll = await callers.issue("payroll", "/O=tenant-a/CN=payroll-service")
 const thief = await callers.issue("thief", "/O=tenant-b/CN=thief");
 const strangers = await createAuthority(folder, "strangers");
 const stranger = await strangers.issue("stranger", "/O=tenant-a/CN=payroll-service");
-const running: { stop(): Promise<void> }[] = [];
-afterAll(async () => {
-  for (const part of running.reverse()) await part.stop();
-});
 
 const as = (own?: IssuedCertificate): TlsIdentity => ({ ca: servers.cert, cert: own?.cert, key: own?.key });
-
-async function started<T extends { stop(): Promise<void> }>(part: Promise<T>): Promise<T> {
-  running.push(await part);
-  return part;
-}
 
 /** Status of a call to the plaintext gateway from an address of this machine. */
 async function statusFrom(localAddress: string, url: string, headers: Record<string, string>): Promise<number> {
@@ -60,26 +52,18 @@ async function statusFrom(localAddress: string, url: string, headers: Record<str
   return response.statusCode ?? 0;
 }
 
-describe("tokens bound to the certificate that the ingress forwards", () => {
-  let gateway: Gateway;
-  let url: string;
-  let token: string;
-
-  beforeAll(async () => {
-    const clients = [{ ...defaultClient(), certificateBound: true }];
-    gateway = await started(
-      startGateway({
-        issuer: { clients, certificateOf: () => new X509Certificate(payroll.cert) },
-        env: {
-          SVC_PROOF_OF_POSSESSION: "mtls",
-          SVC_TRUSTED_PROXIES: "127.0.0.1",
-          SVC_FORWARDED_CERT_FORMAT: "pem",
-        },
-      }),
-    );
-    token = await gateway.token();
-    url = await nginx(".", new URL(gateway.url).host);
+describe("tokens bound to the certificate that the ingress forwards", async () => {
+  const clients = [{ ...defaultClient(), certificateBound: true }];
+  const gateway = await gatewayForFile({
+    issuer: { clients, certificateOf: () => new X509Certificate(payroll.cert) },
+    env: {
+      SVC_PROOF_OF_POSSESSION: "mtls",
+      SVC_TRUSTED_PROXIES: "127.0.0.1",
+      SVC_FORWARDED_CERT_FORMAT: "pem",
+    },
   });
+  const token = await gateway.token();
+  const { url } = await forFile(nginx(".", new URL(gateway.url).host));
 
   describe.each(protocols)("%s", (_name, whoami) => {
     const call = (own: IssuedCertificate | undefined, headers: Record<string, string> = {}) =>
@@ -132,35 +116,23 @@ describe("tokens bound to the certificate that the ingress forwards", () => {
   });
 });
 
-describe("identity that the ingress names", () => {
-  let gateway: Gateway;
-  let url: string;
-  let ingress: IssuedCertificate;
-  let neighbour: IssuedCertificate;
-
-  beforeAll(async () => {
-    const hop = await createAuthority(folder, "hop");
-    ingress = await hop.issue("ingress", "/CN=ingress");
-    neighbour = await hop.issue("neighbour", "/CN=neighbour");
-    const server = await servers.issue("gateway", "/CN=gateway", "DNS:gateway.internal,IP:127.0.0.1");
-    gateway = await started(
-      startGateway({
-        env: {
-          SVC_AUTH_MODE: "trusted_headers",
-          SVC_TRUSTED_PROXIES: "127.0.0.1",
-          SVC_TRUSTED_PROXY_CERTIFICATES: ingress.thumbprint,
-          SVC_TLS_CERT: server.certFile,
-          SVC_TLS_KEY: server.keyFile,
-          SVC_TLS_CLIENT_CA: hop.certFile,
-        },
-      }),
-    );
-    url = await nginx("trusted-headers", new URL(gateway.url).host, {
-      "ingress.crt.pem": ingress.cert,
-      "ingress.key.pem": ingress.key,
-      "gateway-ca.crt.pem": servers.cert,
-    });
+describe("identity that the ingress names", async () => {
+  const hop = await createAuthority(folder, "hop");
+  const ingress = await hop.issue("ingress", "/CN=ingress");
+  const neighbour = await hop.issue("neighbour", "/CN=neighbour");
+  const server = await servers.issue("gateway", "/CN=gateway", "DNS:gateway.internal,IP:127.0.0.1");
+  const gateway = await gatewayForFile({
+    env: {
+      SVC_AUTH_MODE: "trusted_headers",
+      SVC_TRUSTED_PROXIES: "127.0.0.1",
+      SVC_TRUSTED_PROXY_CERTIFICATES: ingress.thumbprint,
+      SVC_TLS_CERT: server.certFile,
+      SVC_TLS_KEY: server.keyFile,
+      SVC_TLS_CLIENT_CA: hop.certFile,
+    },
   });
+  const files = { "ingress.crt.pem": ingress.cert, "ingress.key.pem": ingress.key, "gateway-ca.crt.pem": servers.cert };
+  const { url } = await forFile(nginx("trusted-headers", new URL(gateway.url).host, files));
 
   describe.each(protocols)("%s", (_name, whoami) => {
     test("a caller of the table is accepted with the table's identity, whatever it sends", async () => {
@@ -187,31 +159,24 @@ describe("identity that the ingress names", () => {
 describe.each([
   [".", "plaintext"],
   ["trusted-headers", "TLS"],
-] as const)("%s", (example, hop) => {
+] as const)("%s", async (example, hop) => {
   const seen: IncomingHttpHeaders[] = [];
-  let url: string;
-
-  beforeAll(async () => {
-    const hopAuthority = await createAuthority(folder, `looking-${hop}`);
-    const server = await hopAuthority.issue(`looking-server-${hop}`, "/CN=gateway", "DNS:gateway.internal");
-    const own = await hopAuthority.issue(`looking-ingress-${hop}`, "/CN=ingress");
-    const listener = plainListener(
-      (request, response) => {
-        seen.push(request.headers);
-        const grpc = request.httpVersionMajor === 2;
-        response.writeHead(200, { "content-type": grpc ? "application/grpc" : "application/json", "grpc-status": "0" });
-        response.end();
-      },
-      hop === "TLS" ? { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } : undefined,
-    );
-    const { port } = await listener.listen("127.0.0.1", 0);
-    running.push({ stop: async () => void (await listener.close(0)) });
-    url = await nginx(example, `127.0.0.1:${port}`, {
-      "ingress.crt.pem": own.cert,
-      "ingress.key.pem": own.key,
-      "gateway-ca.crt.pem": hopAuthority.cert,
-    });
-  });
+  const hopAuthority = await createAuthority(folder, `looking-${hop}`);
+  const server = await hopAuthority.issue(`looking-server-${hop}`, "/CN=gateway", "DNS:gateway.internal");
+  const own = await hopAuthority.issue(`looking-ingress-${hop}`, "/CN=ingress");
+  const listener = plainListener(
+    (request, response) => {
+      seen.push(request.headers);
+      const grpc = request.httpVersionMajor === 2;
+      response.writeHead(200, { "content-type": grpc ? "application/grpc" : "application/json", "grpc-status": "0" });
+      response.end();
+    },
+    hop === "TLS" ? { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } : undefined,
+  );
+  const { port } = await listener.listen("127.0.0.1", 0);
+  await forFile({ stop: () => listener.close(0) });
+  const files = { "ingress.crt.pem": own.cert, "ingress.key.pem": own.key, "gateway-ca.crt.pem": hopAuthority.cert };
+  const { url } = await forFile(nginx(example, `127.0.0.1:${port}`, files));
 
   test.each([
     ["/v1/sdk/evidence", "application/json"],
@@ -246,8 +211,9 @@ describe.each([
  * @param upstream `host:port` of what stands behind it
  * @param tls PEM texts by their file name below `tls/`
  */
-async function nginx(example: string, upstream: string, tls: Readonly<Record<string, string>> = {}): Promise<string> {
-  const [port, own] = [await freePort(), join(folder, `nginx-${running.length}`)];
+async function nginx(example: string, upstream: string, tls: Readonly<Record<string, string>> = {}) {
+  const port = await freePort();
+  const own = join(folder, `nginx-${port}`);
   await cp(join(import.meta.dirname, "../../examples/ingress", example), own, { recursive: true });
   const configuration = await readFile(join(own, "nginx.conf"), "utf8");
   writeFiles(own, { "nginx.conf": adapt(configuration, port, upstream) });
@@ -263,19 +229,23 @@ async function nginx(example: string, upstream: string, tls: Readonly<Record<str
     printed += text;
   });
   const ended = once(child, "exit");
+  const accepts = async () => {
+    const socket = net.connect(port, "127.0.0.1");
+    await once(socket, "connect").finally(() => socket.destroy());
+  };
   await Promise.race([
-    accepting(port),
+    vi.waitFor(accepts, 30_000),
     ended.then(() => {
       throw new Error(`nginx ended: ${printed}`);
     }),
   ]);
-  running.push({
-    async stop() {
+  return {
+    url: `https://127.0.0.1:${port}`,
+    stop() {
       child.kill("SIGTERM");
-      await ended;
+      return ended;
     },
-  });
-  return `https://127.0.0.1:${port}`;
+  };
 }
 
 /** The configuration with the test's addresses, and folders that need no rights. */
@@ -283,32 +253,13 @@ function adapt(configuration: string, port: number, upstream: string): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
     (name) => `${name}_temp_path tmp-${name};`,
   );
-  return replaced(
-    replaced(
-      replaced(configuration, /listen 443 ssl/g, `listen 127.0.0.1:${port} ssl`),
-      /server 127\.0\.0\.1:\d+;/g,
-      `server ${upstream};`,
-    ),
-    /^http \{/m,
-    `http {\n${temporary.join("\n")}`,
-  );
-}
-
-function replaced(text: string, pattern: RegExp, by: string): string {
-  const result = text.replace(pattern, by);
-  if (result === text) throw new Error(`the configuration has no ${pattern}`);
-  return result;
-}
-
-/** Resolves once the port accepts a connection. */
-async function accepting(port: number): Promise<void> {
-  for (;;) {
-    const socket = net.connect(port, "127.0.0.1");
-    const open = await new Promise<boolean>((resolve) => {
-      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
-    });
-    socket.destroy();
-    if (open) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  const changes: readonly [RegExp, string][] = [
+    [/listen 443 ssl/g, `listen 127.0.0.1:${port} ssl`],
+    [/server 127\.0\.0\.1:\d+;/g, `server ${upstream};`],
+    [/^http \{/m, `http {\n${temporary.join("\n")}`],
+  ];
+  return changes.reduce((text, [pattern, by]) => {
+    if (text.search(pattern) < 0) throw new Error(`the configuration has no ${pattern}`);
+    return text.replace(pattern, by);
+  }, configuration);
 }

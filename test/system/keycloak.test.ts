@@ -4,20 +4,20 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { request } from "node:https";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { decodeJwt } from "jose";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import composeRealm from "../../deploy/compose/realm.json" with { type: "json" };
 import { defaultRouteScopes } from "../../src/config/values.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { folderForFile } from "../harness/folder.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { rest, startGateway } from "../harness/gateway.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
 import { mintProof } from "../harness/proofs.ts";
-import { whoamiByGrpc, whoamiByRest } from "../harness/tls-callers.ts";
+import { tlsFetch, whoamiByGrpc, whoamiByRest } from "../harness/tls-callers.ts";
 import { newTestKey, type TestKey } from "../harness/tokens.ts";
 
 const execute = promisify(execFile);
@@ -35,18 +35,10 @@ const authority = await createAuthority(folder, "authority");
 const serverCa = authority.cert;
 const payroll = await authority.issue("payroll", "/CN=payroll-service");
 const stranger = await authority.issue("stranger", "/CN=stranger");
-const keycloak = await startKeycloak();
-afterAll(() => keycloak.stop());
-const gateways: Gateway[] = [];
-afterAll(async () => {
-  for (const gateway of gateways) await gateway.stop();
-});
+const keycloak = await forFile(startKeycloak());
 
-async function gatewayWith(env: Record<string, string | undefined>): Promise<Gateway> {
-  const gateway = await startGateway({ env: { SVC_OIDC_ISSUER: keycloak.issuer, ...env } });
-  gateways.push(gateway);
-  return gateway;
-}
+const gatewayWith = (env: Record<string, string | undefined>) =>
+  startGateway({ env: { SVC_OIDC_ISSUER: keycloak.issuer, ...env } });
 
 /** Tokens must be bound to certificates, which the gateway asks for itself. */
 const mutualTls = {
@@ -60,13 +52,9 @@ const mutualTls = {
 const callWith = (whoami: typeof whoamiByRest, url: string, token: string) => (own: IssuedCertificate | undefined) =>
   whoami(url, { ca: serverCa, cert: own?.cert, key: own?.key }, { authorization: `Bearer ${token}` });
 
-describe("tokens bound to a DPoP key", () => {
-  let url: string;
-  let token: string;
-  beforeAll(async () => {
-    url = (await gatewayWith({ SVC_PROOF_OF_POSSESSION: "dpop" })).url;
-    ({ access_token: token } = await tokensOf({ client_id: "dpop-client" }, owner));
-  });
+describe("tokens bound to a DPoP key", async () => {
+  const { url } = await forFile(gatewayWith({ SVC_PROOF_OF_POSSESSION: "dpop" }));
+  const { access_token: token } = await tokensOf({ client_id: "dpop-client" }, owner);
   const call = (key: TestKey | undefined, scheme = "DPoP") =>
     rest(`${url}/v1/sdk/whoami`, {
       headers: {
@@ -90,19 +78,15 @@ describe("tokens bound to a DPoP key", () => {
   });
 
   test("are refused if proof of possession is off", async () => {
-    const other = await gatewayWith({ SVC_PROOF_OF_POSSESSION: "none" });
+    const other = await forTest(gatewayWith({ SVC_PROOF_OF_POSSESSION: "none" }));
     const { status, body } = await rest(`${other.url}/v1/sdk/whoami`, { token });
     expect([status, body.error.reason]).toEqual([401, "proof_of_possession_failed"]);
   });
 });
 
-describe("tokens bound to a certificate", () => {
-  let url: string;
-  let token: string;
-  beforeAll(async () => {
-    url = (await gatewayWith(mutualTls)).url;
-    ({ access_token: token } = await tokensOf({ client_id: "mtls-client" }, undefined, payroll));
-  });
+describe("tokens bound to a certificate", async () => {
+  const { url } = await forFile(gatewayWith(mutualTls));
+  const { access_token: token } = await tokensOf({ client_id: "mtls-client" }, undefined, payroll);
 
   test.each([
     ["REST", whoamiByRest],
@@ -119,12 +103,12 @@ describe("tokens bound to a certificate", () => {
 
 test("the realm of the compose file has a client whose certificate-bound tokens open every route", async () => {
   const issuer = keycloak.issuer.replace(/[^/]+$/, "compose");
-  const { url } = await gatewayWith({ ...mutualTls, SVC_OIDC_ISSUER: issuer });
+  const { url } = await forTest(gatewayWith({ ...mutualTls, SVC_OIDC_ISSUER: issuer }));
   const form = { grant_type: "client_credentials", client_id: "payroll-service", client_secret: clientSecret };
   const body = new URLSearchParams(form).toString();
   const type = { "content-type": "application/x-www-form-urlencoded" };
   const endpoint = keycloak.tlsTokenEndpointOf("compose");
-  const { access_token: token } = JSON.parse(await postOverTls(endpoint, type, body, payroll));
+  const { access_token: token } = (await (await postOverTls(endpoint, type, body, payroll)).json()) as Tokens;
   const claims = decodeJwt(token);
   expect(String(claims.scope).split(" ")).toEqual(expect.arrayContaining(["platform-api.access", ...routeScopes]));
   const call = callWith(whoamiByRest, url, token);
@@ -134,7 +118,8 @@ test("the realm of the compose file has a client whose certificate-bound tokens 
 
 describe("of the tokens of one login, for an audience that is the client itself,", () => {
   test("only the access token is accepted, and neither the ID token nor the refresh token", async () => {
-    const { url } = await gatewayWith({ SVC_PROOF_OF_POSSESSION: "none", SVC_OIDC_AUDIENCE: "login-client" });
+    const env = { SVC_PROOF_OF_POSSESSION: "none", SVC_OIDC_AUDIENCE: "login-client" };
+    const { url } = await forTest(gatewayWith(env));
     const login = { grant_type: "password", username: "person", password: "a password of the test" };
     const { access_token, id_token, refresh_token } = await tokensOf({
       ...{ client_id: "login-client", scope: "openid" },
@@ -156,11 +141,11 @@ describe("tokens that are introspected at Keycloak", () => {
     ...changes,
   });
 
-  async function startWith(rule: object, env: Record<string, string> = {}): Promise<Gateway> {
-    const file = join(folder, `issuers-${gateways.length}.yaml`);
+  async function startWith(rule: object, env: Record<string, string> = {}) {
+    const file = join(folder, "issuers.yaml");
     const tenants = { list: ["tenant-a"] };
     await writeFile(file, JSON.stringify({ issuers: { [keycloak.issuer]: { tenants, introspection: rule } } }));
-    return gatewayWith({ SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env });
+    return forTest(gatewayWith({ SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env }));
   }
 
   test("are accepted until they are revoked, and never for another audience", async () => {
@@ -211,23 +196,17 @@ async function tokensOf(form: Record<string, string>, key?: TestKey, certificate
     "content-type": "application/x-www-form-urlencoded",
     ...(key !== undefined && { dpop: proofFor("POST", endpoint, key) }),
   };
-  const text =
+  const answer =
     certificate === undefined
-      ? await (await fetch(endpoint, { method: "POST", headers, body })).text()
+      ? await fetch(endpoint, { method: "POST", headers, body })
       : await postOverTls(endpoint, headers, body.toString(), certificate);
-  const tokens = JSON.parse(text);
-  if (tokens.access_token === undefined) throw new Error(`Keycloak refused: ${text}`);
+  const tokens = (await answer.json()) as Tokens;
+  if (tokens.access_token === undefined) throw new Error(`Keycloak refused: ${JSON.stringify(tokens)}`);
   return tokens;
 }
 
-function postOverTls(url: string, headers: object, body: string, { cert, key }: IssuedCertificate): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const outgoing = request(url, { method: "POST", headers: { ...headers }, ca: serverCa, cert, key, agent: false });
-    outgoing.once("error", reject).once("response", (response) => {
-      response.toArray().then((chunks) => resolve(Buffer.concat(chunks).toString()), reject);
-    });
-    outgoing.end(body);
-  });
+function postOverTls(url: string, headers: Record<string, string>, body: string, { cert, key }: IssuedCertificate) {
+  return tlsFetch(url, { method: "POST", headers, ca: serverCa, cert, key, agent: false }, body);
 }
 
 function proofFor(method: string, url: string, key: TestKey, accessToken = ""): string {

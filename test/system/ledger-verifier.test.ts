@@ -1,64 +1,48 @@
 /** Exported logs, receipts and packs, checked by the Go project's packages for signed notes and transparency logs. */
-import { execFile } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Receipt } from "../../src/ledger/ports/ledger.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { recordKit, tenant } from "../contract/ledger-records.ts";
-import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
+import { sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { run as ours } from "../unit/cli/surroundings.ts";
+import { startCommand } from "./clients-programs.ts";
 
 /** Two full tiles on level 0, and a part of a third. */
 const records = 700;
 const { clock, random, makeRecord } = recordKit();
 const alice = tenant("alice");
 
-let fixture: SqliteFixture;
 const directory = folderForFile("verifier");
-let verifier: string;
-let vkey: string;
+const verifier = join(directory, "verifier");
+execFileSync("go", ["-C", new URL("go-verifier", import.meta.url).pathname, "build", "-o", verifier, "."]);
+const fixture = sqliteFixture(directory);
+const originPrefix = "ledger.example/logs";
+const { ledger } = await openSqliteStores({ ...fixture.store, originPrefix, clock, random });
 const receipts: Receipt[] = [];
-
-beforeAll(async () => {
-  verifier = join(directory, "verifier");
-  await run("go", ["build", "-o", verifier, "."], new URL("go-verifier", import.meta.url).pathname);
-  fixture = sqliteFixture(directory);
-  const originPrefix = "ledger.example/logs";
-  const { ledger } = await openSqliteStores({ ...fixture.store, originPrefix, clock, random });
-  for (let count = 0; count < records; count += 100) {
-    const batch = Array.from({ length: Math.min(100, records - count) }, () => ledger.append(makeRecord(alice)));
-    receipts.push(...(await Promise.all(batch)).map(({ receipt }) => receipt));
-  }
-  await ledger.close();
-  await cli("ledger", "export", "--tenant", "alice", "--out", exported());
-  vkey = readFileSync(join(exported(), "vkey"), "utf8").trim();
-}, 120_000);
+for (let count = 0; count < records; count += 100) {
+  const batch = Array.from({ length: Math.min(100, records - count) }, () => ledger.append(makeRecord(alice)));
+  receipts.push(...(await Promise.all(batch)).map(({ receipt }) => receipt));
+}
+await ledger.close();
+const exported = join(directory, "out");
+await cli("ledger", "export", "--tenant", "alice", "--out", exported);
+const vkey = readFileSync(join(exported, "vkey"), "utf8").trim();
 afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-const exported = () => join(directory, "out");
-
 interface Ran {
-  readonly code: number;
+  readonly code: number | null;
   readonly result: Readonly<Record<string, unknown>>;
 }
 
-function run(command: string, args: readonly string[], cwd?: string): Promise<{ code: number; out: string }> {
-  return new Promise((resolve, reject) => {
-    execFile(command, args, { cwd, encoding: "utf8" }, (error, out, err) => {
-      const code = error === null ? 0 : Number(error.code);
-      if (Number.isNaN(code) || (code !== 0 && out === "")) reject(new Error(err, { cause: error }));
-      else resolve({ code, out });
-    });
-  });
-}
-
 async function goVerify(kind: "log" | "receipt" | "pack", path: string, key = vkey): Promise<Ran> {
-  const { code, out } = await run(verifier, [kind, path, key]);
-  return { code, result: JSON.parse(out) };
+  const { code, stdout } = await startCommand([verifier, kind, path, key], {}).done;
+  return { code, result: JSON.parse(stdout) };
 }
 
 /** Runs a command of ours on the place's store. */
@@ -72,7 +56,7 @@ async function cli(...line: readonly string[]): Promise<Ran> {
 /** Flips one bit of a file in a copy of the export. */
 function damaged(file: string, offset: number): string {
   const copy = mkdtempSync(join(directory, "copy-"));
-  cpSync(exported(), copy, { recursive: true });
+  cpSync(exported, copy, { recursive: true });
   const path = join(copy, file);
   const bytes = readFileSync(path);
   bytes[offset] = (bytes[offset] as number) ^ 1;
@@ -81,7 +65,7 @@ function damaged(file: string, offset: number): string {
 }
 
 test("the export verifies: checkpoint, every leaf, every tile, and proofs between sizes", async () => {
-  const { code, result } = await goVerify("log", exported());
+  const { code, result } = await goVerify("log", exported);
   expect(result).toMatchObject({ ok: true, leaves: records + 1 });
   expect(result.proofs).toBeGreaterThan(700);
   expect(code).toBe(0);
@@ -94,7 +78,7 @@ test("the export verifies: checkpoint, every leaf, every tile, and proofs betwee
 describe("one bit flipped in", () => {
   /** Where the nth leaf of a bundle begins. */
   const leafOffset = (bundle: string, leaf: number) => {
-    const bytes = readFileSync(join(exported(), bundle));
+    const bytes = readFileSync(join(exported, bundle));
     let offset = 0;
     for (let index = 0; index < leaf; index++) offset += 2 + bytes.readUInt16BE(offset);
     return offset + 2;
@@ -135,15 +119,11 @@ describe("one bit flipped in", () => {
     changed[5] = (changed[5] as number) ^ 1;
     const write = (hex: string) => fixture.query(`UPDATE ${table} SET ${column} = unhex('${hex}') WHERE ${where}`);
     write(changed.toString("hex"));
-    try {
-      const { code, result } = await cli("ledger", "verify");
-      expect(code).toBe(1);
-      expect(String(result.problems)).toMatch(message);
-      expect((result.logs as { first_bad_index?: number }[])[0]?.first_bad_index).toBe(index);
-    } finally {
-      write(row.hex);
-    }
-    expect((await cli("ledger", "verify")).code).toBe(0);
+    onTestFinished(() => void write(row.hex));
+    const { code, result } = await cli("ledger", "verify");
+    expect(code).toBe(1);
+    expect(String(result.problems)).toMatch(message);
+    expect((result.logs as { first_bad_index?: number }[])[0]?.first_bad_index).toBe(index);
   });
 });
 

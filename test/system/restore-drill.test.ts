@@ -2,21 +2,22 @@
  * The drills of docs/operations.md, from a loaded service to a restored one, as an operator carries them out: the service
  * and every command in processes of their own. Prints how long each step took on this machine.
  */
-import { execFile } from "node:child_process";
-import { copyFileSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, lstatSync, rmSync, writeFileSync } from "node:fs";
 import { chown } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
+import { folderForTest } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { forTest } from "../harness/lifetimes.ts";
+import { startPostgres } from "../harness/postgres.ts";
 import { baseBackup } from "../harness/postgres-standby.ts";
 import { type RunningService, serviceSettings, spawnService, startService } from "../harness/process.ts";
+import { startCommand } from "./clients-programs.ts";
 
 const tenant = "tenant-a";
 const scope = "platform-api.access policy.read artifacts.write evidence.write";
@@ -30,19 +31,11 @@ const timeout = 300_000;
 const issuer = await issuerForFile();
 let directory: string;
 let settings: Record<string, string>;
-let service: RunningService | undefined;
-const servers: PostgresServer[] = [];
+let service: RunningService;
 
-beforeEach(async () => {
-  directory = mkdtempSync(join(tmpdir(), "svc-drill-"));
+beforeEach(() => {
+  directory = folderForTest("drill");
   settings = { ...serviceSettings(directory, issuer.url), SVC_ANCHOR: join(directory, "anchor") };
-});
-afterEach(async () => {
-  service?.child.kill("SIGKILL");
-  await service?.ended;
-  service = undefined;
-  for (const server of servers.splice(0)) await server.stop();
-  rmSync(directory, { recursive: true });
 });
 
 interface Acknowledged {
@@ -59,7 +52,6 @@ async function loadFor(count: number): Promise<readonly Acknowledged[]> {
 
 /** What is acknowledged to loaders, which call one after the other, while the work is done. Rejects if a call is refused. */
 async function loadDuring(work: () => Promise<unknown>): Promise<readonly Acknowledged[]> {
-  if (service === undefined) throw new Error("no service");
   const { url } = service;
   const acknowledged: Acknowledged[] = [];
   const token = issuer.token({ tenant_id: tenant, scope });
@@ -78,20 +70,9 @@ async function loadDuring(work: () => Promise<unknown>): Promise<readonly Acknow
   return acknowledged;
 }
 
-interface Ran {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-function cli(...args: readonly string[]): Promise<Ran> {
-  const { SVC_STORE, SVC_LEDGER_KEY, SVC_ANCHOR } = settings;
-  const env = { PATH: process.env.PATH ?? "", SVC_STORE, SVC_LEDGER_KEY, SVC_ANCHOR };
-  return new Promise((resolve) =>
-    execFile(process.execPath, [program, ...args], { env, maxBuffer: 64 * 1024 * 1024 }, (error, out, err) =>
-      resolve({ code: error === null ? 0 : Number(error.code), out, err }),
-    ),
-  );
+function cli(...args: readonly string[]) {
+  const { SVC_STORE = "", SVC_LEDGER_KEY = "", SVC_ANCHOR = "" } = settings;
+  return startCommand([process.execPath, program, ...args], { SVC_STORE, SVC_LEDGER_KEY, SVC_ANCHOR }).done;
 }
 
 async function timed<Result>(step: string, work: () => Promise<Result>): Promise<Result> {
@@ -101,15 +82,12 @@ async function timed<Result>(step: string, work: () => Promise<Result>): Promise
   return result;
 }
 
-async function crash(): Promise<void> {
-  service?.child.kill("SIGKILL");
-  await service?.ended;
-  service = undefined;
-}
+/** Kills it, as a crash does. */
+const crash = () => service.stop();
 
 /** Ready when it listens: it has looked at store, anchor and key by then. */
 async function start(): Promise<void> {
-  service = await startService(directory, settings);
+  service = await forTest(startService(directory, settings));
 }
 
 async function refusal(): Promise<string> {
@@ -152,27 +130,27 @@ test("SQLite: a backup under load, an erasure, the loss of the store, and both c
   const after = await loadFor(100);
   expect(await erase(erased?.decisionId ?? "")).toMatchObject({ code: 0 });
   expect(await cli("store", "backup", "--to", newest)).toMatchObject({ code: 0 });
-  const vkey = (await cli("keys", "show")).out.trim();
+  const vkey = (await cli("keys", "show")).stdout.trim();
   await crash();
 
   await putBack(older);
   const verified = await cli("ledger", "verify");
   expect(verified.code).toBe(1);
-  const [, has, had] = /has (\d+) leaves, and had (\d+): the store is an older copy/.exec(verified.err) ?? [];
+  const [, has, had] = /has (\d+) leaves, and had (\d+): the store is an older copy/.exec(verified.stderr) ?? [];
   // The genesis leaf, and that of the erasure.
   expect(Number(had)).toBe(before.length + during.length + after.length + 2);
   expect(Number(has)).toBeGreaterThan(before.length);
   expect(Number(has)).toBeLessThan(Number(had));
-  expect(verified.err).toContain("the anchor notes the erasure of 1 record");
+  expect(verified.stderr).toContain("the anchor notes the erasure of 1 record");
   expect(await refusal()).toContain("nothing may be signed");
-  expect((await search(erased?.decisionId ?? "")).out).toContain("ERASED");
+  expect((await search(erased?.decisionId ?? "")).stdout).toContain("ERASED");
 
   await timed(`SQLite, restore of ${had} leaves: put back, verified, serving`, async () => {
     await putBack(newest);
     expect(await cli("ledger", "verify")).toMatchObject({ code: 0 });
     await start();
   });
-  expect((await search(erased?.decisionId ?? "")).out).toContain("ERASED");
+  expect((await search(erased?.decisionId ?? "")).stdout).toContain("ERASED");
   await expectReceipts(vkey, [...before.slice(1), ...during, ...after]);
   await loadFor(10);
   await crash();
@@ -182,70 +160,61 @@ test("SQLite: a backup under load, an erasure, the loss of the store, and both c
 test("PostgreSQL: a base backup under load, an erasure, and recovery to the end and to a point before", {
   timeout,
 }, async () => {
-  const archive = mkdtempSync(join(tmpdir(), "svc-wal-"));
-  const primary = await startPostgres({
-    settings: { archive_mode: "on", archive_command: `cp %p ${archive}/%f`, wal_level: "replica" },
-  });
-  servers.push(primary);
+  const archive = folderForTest("wal");
+  const archiving = { archive_mode: "on", archive_command: `cp %p ${archive}/%f`, wal_level: "replica" };
+  const primary = await forTest(startPostgres({ settings: archiving }));
   const { uid, gid } = lstatSync(primary.dataDirectory);
   await chown(archive, uid, gid);
   const recover = async (backup: string, target: Readonly<Record<string, string>>) => {
-    const server = await startPostgres({
-      dataDirectory: backup,
-      settings: { restore_command: `cp ${archive}/%f %p`, archive_mode: "off", ...target },
-    });
-    servers.push(server);
+    const restoring = { restore_command: `cp ${archive}/%f %p`, archive_mode: "off", ...target };
+    const server = await forTest(startPostgres({ dataDirectory: backup, settings: restoring }));
     const isOver = async () =>
       (await server.query("SELECT pg_is_in_recovery() AS recovering"))[0]?.recovering === false;
     await expect.poll(isOver, { timeout: 60_000, interval: 50 }).toBe(true);
     return server.url.replace(/postgres$/, "test_0");
   };
-  try {
-    settings.SVC_STORE = await primary.createDatabase();
-    await migratePostgres({ target: targetOf(settings.SVC_STORE), random: seededRandom() });
-    await start();
-    const before = await loadFor(300);
-    const [erased] = before;
-    let backup = "";
-    const during = await loadDuring(() =>
-      timed("PostgreSQL, base backup under load", async () => {
-        backup = await baseBackup(primary, "recovery.signal");
-      }),
-    );
-    const copy = await baseBackup(primary, "recovery.signal");
-    const after = await loadFor(100);
-    await primary.query("SELECT pg_create_restore_point('before_erasure')");
-    expect(await erase(erased?.decisionId ?? "")).toMatchObject({ code: 0 });
-    const vkey = (await cli("keys", "show")).out.trim();
-    const [{ wal } = {}] = await primary.query("SELECT pg_walfile_name(pg_switch_wal()) AS wal");
-    const archived = async () =>
-      ((await primary.query("SELECT last_archived_wal AS wal FROM pg_stat_archiver"))[0]?.wal as string | null) ?? "";
-    await expect.poll(archived, { timeout: 60_000, interval: 50 }).toSatisfy((name: string) => name >= String(wal));
-    await crash();
-    await primary.kill();
+  settings.SVC_STORE = await primary.createDatabase();
+  await migratePostgres({ target: targetOf(settings.SVC_STORE), random: seededRandom() });
+  await start();
+  const before = await loadFor(300);
+  const [erased] = before;
+  let backup = "";
+  const during = await loadDuring(() =>
+    timed("PostgreSQL, base backup under load", async () => {
+      backup = await baseBackup(primary, "recovery.signal");
+    }),
+  );
+  const copy = await baseBackup(primary, "recovery.signal");
+  const after = await loadFor(100);
+  await primary.query("SELECT pg_create_restore_point('before_erasure')");
+  expect(await erase(erased?.decisionId ?? "")).toMatchObject({ code: 0 });
+  const vkey = (await cli("keys", "show")).stdout.trim();
+  const [{ wal } = {}] = await primary.query("SELECT pg_walfile_name(pg_switch_wal()) AS wal");
+  const archived = async () =>
+    ((await primary.query("SELECT last_archived_wal AS wal FROM pg_stat_archiver"))[0]?.wal as string | null) ?? "";
+  await expect.poll(archived, { timeout: 60_000, interval: 50 }).toSatisfy((name: string) => name >= String(wal));
+  await crash();
+  await primary.kill();
 
-    const leaves = before.length + during.length + after.length + 2;
-    await timed(`PostgreSQL, recovery of ${leaves} leaves: replayed, verified, serving`, async () => {
-      settings.SVC_STORE = await recover(backup, {});
-      expect(await cli("ledger", "verify")).toMatchObject({
-        code: 0,
-        out: expect.stringContaining(`${leaves} leaves`),
-      });
-      await start();
+  const leaves = before.length + during.length + after.length + 2;
+  await timed(`PostgreSQL, recovery of ${leaves} leaves: replayed, verified, serving`, async () => {
+    settings.SVC_STORE = await recover(backup, {});
+    expect(await cli("ledger", "verify")).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`${leaves} leaves`),
     });
-    expect((await search(erased?.decisionId ?? "")).out).toContain("ERASED");
-    await expectReceipts(vkey, [...before.slice(1), ...during, ...after]);
-    await loadFor(10);
-    await crash();
+    await start();
+  });
+  expect((await search(erased?.decisionId ?? "")).stdout).toContain("ERASED");
+  await expectReceipts(vkey, [...before.slice(1), ...during, ...after]);
+  await loadFor(10);
+  await crash();
 
-    settings.SVC_STORE = await timed("PostgreSQL, recovery to a point in time", () =>
-      recover(copy, { recovery_target_name: "before_erasure", recovery_target_action: "promote" }),
-    );
-    const verified = await cli("ledger", "verify");
-    expect(verified.code).toBe(1);
-    expect(verified.err).toContain(`has ${leaves - 1} leaves, and had`);
-    expect(await refusal()).toContain("nothing may be signed");
-  } finally {
-    rmSync(archive, { recursive: true, force: true });
-  }
+  settings.SVC_STORE = await timed("PostgreSQL, recovery to a point in time", () =>
+    recover(copy, { recovery_target_name: "before_erasure", recovery_target_action: "promote" }),
+  );
+  const verified = await cli("ledger", "verify");
+  expect(verified.code).toBe(1);
+  expect(verified.stderr).toContain(`has ${leaves - 1} leaves, and had`);
+  expect(await refusal()).toContain("nothing may be signed");
 });

@@ -4,11 +4,10 @@
  */
 import { spawn } from "node:child_process";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import {
   createEnforcer,
   localKey,
@@ -16,6 +15,7 @@ import {
   type Platform,
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { ChildRequest, Moment } from "../harness/enforcement-child.ts";
+import { folderForTest } from "../harness/folder.ts";
 import { type PermissivePlatform, permissivePlatform } from "../harness/permissive-platform.ts";
 import { buildLanguages, type LanguageName, languageNames, programEnv, programs } from "./enforcement-languages.ts";
 
@@ -27,13 +27,12 @@ const signers = ["signer-old", "signer-new"].map((kid) => ({
 const plaintext = randomBytes(2_300_000);
 let folder: string;
 let platform: PermissivePlatform;
-beforeAll(buildLanguages, 600_000);
+buildLanguages();
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "kills-"));
+  folder = folderForTest("kills");
   platform = permissivePlatform();
   writeFileSync(at("plain"), plaintext);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const at = (name: string) => join(folder, name);
 const enforcer = () =>

@@ -3,13 +3,13 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { appendFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { buildLanguages, type LanguageName, languageNames, programEnv, programs } from "./enforcement-languages.ts";
 
 const mebibyte = 1_048_576;
 const folder = folderForFile("memory");
-beforeAll(buildLanguages, 600_000);
+buildLanguages();
 
 function peakBytes(language: LanguageName, operation: string, ...files: readonly string[]): number {
   const [command, ...args] = programs[language].memory;

@@ -1,9 +1,9 @@
 /** Files of local enforcement across languages: what one protects or rewraps the other opens, and the same is refused. */
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { folderForTest } from "../harness/folder.ts";
 import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
 
 const keys = {
@@ -12,12 +12,10 @@ const keys = {
 let folder: string;
 const at = (name: string) => join(folder, name);
 
-beforeAll(buildLanguages, 600_000);
+buildLanguages();
 beforeEach(() => {
-  if (folder !== undefined) rmSync(folder, { recursive: true });
-  folder = mkdtempSync(join(tmpdir(), "languages-"));
+  folder = folderForTest("languages");
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const run = (name: LanguageName) => (work: Omit<Work, "keys" | "spool" | "new_key_reference">) =>
   languages[name]({

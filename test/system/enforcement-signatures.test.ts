@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundleFromJSON } from "@sigstore/bundle";
 import { toSignedEntity, toTrustMaterial, Verifier } from "@sigstore/verify";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { pythonForFile } from "../harness/python.ts";
 import { buildLanguages, languageNames, languages } from "./enforcement-languages.ts";
 
@@ -81,22 +81,17 @@ function inJavaScript(dsseEnvelope: Envelope, algorithm: Algorithm): void {
 
 describe.each(languageNames.flatMap((language) => algorithms.map((algorithm) => ({ language, algorithm }))))(
   "what $language signs with $algorithm",
-  ({ language, algorithm }) => {
-    let envelope: Envelope;
-
-    beforeAll(async () => {
-      const target = join(python.folder, `${language}-${algorithm}.sig`);
-      const signed = await languages[language]({
-        operation: "protect",
-        profile: "detached_signature",
-        source: join(python.folder, "data"),
-        target,
-        spool: join(python.folder, `spool-${language}`),
-        keys: { signers: [{ ...pairs[algorithm].privateKey.export({ format: "jwk" }), kid: "signer" }] },
-      });
-      expect(signed).not.toHaveProperty("failure");
-      envelope = JSON.parse(readFileSync(target, "utf8"));
+  async ({ language, algorithm }) => {
+    const target = join(python.folder, `${language}-${algorithm}.sig`);
+    await languages[language]({
+      operation: "protect",
+      profile: "detached_signature",
+      source: join(python.folder, "data"),
+      target,
+      spool: join(python.folder, `spool-${language}`),
+      keys: { signers: [{ ...pairs[algorithm].privateKey.export({ format: "jwk" }), kid: "signer" }] },
     });
+    const envelope: Envelope = JSON.parse(readFileSync(target, "utf8"));
 
     test("is accepted by every verifier, and is a statement about the data", async () => {
       const taken = { securesystemslib: true, ...(algorithm === "ES256" && { sigstore: true }) };

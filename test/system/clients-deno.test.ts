@@ -1,10 +1,11 @@
 /** The TypeScript package in Deno, from its archive, without a change: calls, local enforcement, and the command line. */
 import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { cases } from "../../clients/conformance/cases/index.ts";
 import { runCases } from "../../clients/conformance/suite.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { root, startDeployment } from "./clients-deployment.ts";
 import { installClient, readmePrograms } from "./clients-typescript-archive.ts";
 
@@ -17,8 +18,7 @@ const at = (file: string) => join(folder, file);
 const { run } = await installClient(folder, `${name}@2`);
 const binary = at(`node_modules/${name}/deno`);
 await copyFile(join(root, "clients/typescript/conformance/driver.ts"), at("driver.ts"));
-const deployment = await startDeployment();
-afterAll(() => deployment.stop());
+const deployment = await forFile(startDeployment());
 
 const deno = (...args: readonly string[]) =>
   run(binary, ["run", "--quiet", "--no-prompt", ...args], {

@@ -7,45 +7,34 @@
 import { randomBytes, randomFillSync } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { cases } from "../../clients/conformance/cases/index.ts";
 import { startDriver } from "../../clients/conformance/driver.ts";
 import type { DriverRequest } from "../../clients/conformance/protocol.ts";
 import { runCases } from "../../clients/conformance/suite.ts";
 import { defaultClient } from "../../dev/issuer.ts";
-import { type Stack, startStack } from "../../dev/stack.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
+import { parseRecordId, parseTenantId, systemRandom } from "../../src/base/ids.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { storeIn } from "../contract/ledger-records.ts";
-import { startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { type Deployment, platformEnv, startDeployment } from "./clients-deployment.ts";
 import { type ClientProgram, clientPrograms, type Installed, type Run, startCommand } from "./clients-programs.ts";
 
 const answered = { answer: { caller: { principalId: defaultClient().principalId } } };
 const buildTimeoutMs = 600_000;
-let deployment: Deployment;
+const deployment = await forFile(startDeployment());
 /** Without TLS, as `npm run dev` is. */
-let plain: Stack;
+const plain = await gatewayForFile();
 const installed = new Map<string, Installed>();
 /** Without nonces, and with them. */
-let dpopDeployments: readonly Awaited<ReturnType<typeof startDpopDeployment>>[] = [];
+const dpopDeployments = await Promise.all([false, true].map(startDpopDeployment));
 /** Ids of records by route, as each program printed them. */
 const recorded = new Map<string, Readonly<Record<string, string>>>();
-
-beforeAll(async () => {
-  deployment = await startDeployment();
-  const { folder } = deployment;
-  plain = await startStack({ dataDir: join(folder, "plain") });
-  dpopDeployments = await Promise.all([false, true].map((withNonces) => startDpopDeployment(folder, withNonces)));
-});
-afterAll(async () => {
-  await Promise.all([plain, ...dpopDeployments].map((started) => started?.stop()));
-  await deployment?.stop();
-});
 
 /** Fails where the program was not installed. */
 function startOf({ language, start = installed.get(language)?.start }: ClientProgram) {
@@ -209,40 +198,31 @@ async function recordsOf(
   { folder }: Deployment,
   ids: ReadonlyMap<string, Readonly<Record<string, string>>>,
 ): Promise<Map<string, Record<string, StoredRecord>>> {
-  const ledger = (
-    await openSqliteStores({
-      ...storeIn(folder),
-      originPrefix: "localhost/clients",
-      clock: systemClock,
-      random: (bytes) => randomFillSync(bytes),
-    })
-  ).ledger;
-  try {
-    const tenant = parseTenantId("tenant-a");
-    const found = new Map<string, Record<string, StoredRecord>>();
-    for (const [language, byRoute] of ids) {
-      const records: Record<string, StoredRecord> = {};
-      for (const [route, id] of Object.entries(byRoute)) {
-        const recordId = parseRecordId(id);
-        if (tenant === undefined || recordId === undefined) throw new Error(`${id} is no record id`);
-        const record = await ledger.find(tenant, recordId);
-        if (typeof record === "string") throw new Error(`the record of ${route} from ${language} is ${record}`);
-        records[route] = record;
-      }
-      found.set(language, records);
+  const options = { originPrefix: "localhost/clients", clock: systemClock, random: systemRandom };
+  const { ledger } = await openSqliteStores({ ...storeIn(folder), ...options });
+  onTestFinished(() => ledger.close());
+  const tenant = parseTenantId("tenant-a");
+  const found = new Map<string, Record<string, StoredRecord>>();
+  for (const [language, byRoute] of ids) {
+    const records: Record<string, StoredRecord> = {};
+    for (const [route, id] of Object.entries(byRoute)) {
+      const recordId = parseRecordId(id);
+      if (tenant === undefined || recordId === undefined) throw new Error(`${id} is no record id`);
+      const record = await ledger.find(tenant, recordId);
+      if (typeof record === "string") throw new Error(`the record of ${route} from ${language} is ${record}`);
+      records[route] = record;
     }
-    return found;
-  } finally {
-    await ledger.close();
+    found.set(language, records);
   }
+  return found;
 }
 
 /** A real issuer that binds tokens to their key, and a real gateway. With nonces, the gateway asks for one of its own in every proof (RFC 9449 section 9). */
-async function startDpopDeployment(folder: string, withNonces: boolean) {
-  const nonceKey = join(folder, "nonce.key");
+async function startDpopDeployment(withNonces: boolean) {
+  const nonceKey = join(deployment.folder, "nonce.key");
   if (withNonces) await writeFile(nonceKey, randomBytes(32).toString("base64"), { mode: 0o600 });
   const client = { ...defaultClient(), dpopBound: true };
-  const gateway = await startGateway({
+  const gateway = await gatewayForFile({
     issuer: { clients: [client] },
     env: { SVC_PROOF_OF_POSSESSION: "dpop", ...(withNonces && { SVC_DPOP_NONCE_KEY: nonceKey }) },
   });
@@ -272,6 +252,5 @@ async function startDpopDeployment(folder: string, withNonces: boolean) {
         await driver.end();
       }
     },
-    stop: () => gateway.stop(),
   };
 }

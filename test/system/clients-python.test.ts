@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { startSessionDeployment } from "../harness/sessions.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { platformEnv, root } from "./clients-deployment.ts";
@@ -35,17 +36,13 @@ test("the session route gives tokens for the client's secret alone", { timeout }
     secret: "s".repeat(43),
     scopes: ["platform-api.access"],
   };
-  const sessions = await startSessionDeployment([client]);
-  try {
-    const program = join(folder, "sessions.py");
-    await writeFile(program, sessionProgram);
-    const ask = (secret: string) =>
-      run(join(source, ".venv/bin/python"), [program, sessions.gateway.url, client.tenantId, client.clientId, secret]);
-    expect(await ask(client.secret)).toBe("payroll-service\n");
-    expect(await ask("t".repeat(43))).toBe("UNAUTHENTICATED invalid_client\n");
-  } finally {
-    await sessions.stop();
-  }
+  const { gateway } = await forTest(startSessionDeployment([client]));
+  const program = join(folder, "sessions.py");
+  await writeFile(program, sessionProgram);
+  const ask = (secret: string) =>
+    run(join(source, ".venv/bin/python"), [program, gateway.url, client.tenantId, client.clientId, secret]);
+  expect(await ask(client.secret)).toBe("payroll-service\n");
+  expect(await ask("t".repeat(43))).toBe("UNAUTHENTICATED invalid_client\n");
 });
 
 const sessionProgram = `

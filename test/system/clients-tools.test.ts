@@ -3,13 +3,14 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { clientCredentials } from "../../clients/typescript/src/index.ts";
 import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
-import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { forFile } from "../harness/lifetimes.ts";
+import { root, startDeployment } from "./clients-deployment.ts";
 import { type Run, startCommand } from "./clients-programs.ts";
 
 /** How the tools reach one of the two gateways. */
@@ -23,35 +24,25 @@ interface Target {
 /** What the deployment serves besides. */
 const bulkServices = ["Decision", "Record", "Stream"].map((kind) => `platform.bulk.v1.Bulk${kind}Service`);
 
-let plaintext: Gateway;
-let deployment: Deployment;
-const targets: Record<string, Target> = {};
-
-beforeAll(async () => {
-  [plaintext, deployment] = await Promise.all([startGateway(), startDeployment()]);
-  const { ca, client } = deployment.certificates;
-  targets.plaintext = { url: plaintext.url, token: await plaintext.token() };
-  targets.TLS = { url: deployment.url, token: await boundToken(), tls: { ca, ...client } };
-  const env = { ...process.env, GOBIN: deployment.folder };
-  execFileSync("go", ["-C", join(root, "test/system/clients-tools"), "install", "tool"], { env });
-}, 600_000);
-afterAll(() => Promise.all([plaintext.stop(), deployment.stop()]));
+const [plaintext, deployment] = await Promise.all([gatewayForFile(), forFile(startDeployment())]);
+const { ca, client } = deployment.certificates;
+const names = ["plaintext", "TLS"] as const;
+const targets: Readonly<Record<(typeof names)[number], Target>> = {
+  plaintext: { url: plaintext.url, token: await plaintext.token() },
+  TLS: { url: deployment.url, token: await boundToken(), tls: { ca, ...client } },
+};
+const env = { ...process.env, GOBIN: deployment.folder };
+execFileSync("go", ["-C", join(root, "test/system/clients-tools"), "install", "tool"], { env });
 
 function boundToken(): Promise<string> {
-  const { issuer, certificates } = deployment;
-  const [client] = issuer.clients;
-  if (client === undefined) throw new Error("no client");
-  const { clientId, clientSecret, scopes } = client;
+  const { issuer } = deployment;
+  const [registered] = issuer.clients;
+  if (registered === undefined) throw new Error("no client");
+  const { clientId, clientSecret, scopes } = registered;
   const read = (path: string) => readFileSync(path, "utf8");
-  const tls = { ca: read(certificates.ca), cert: read(certificates.client.cert), key: read(certificates.client.key) };
+  const tls = { ca: read(ca), cert: read(client.cert), key: read(client.key) };
   const http = createHttpClient({ tls });
   return clientCredentials({ issuer: issuer.url, clientId, clientSecret, scopes, http }).token();
-}
-
-function targetOf(name: string): Target {
-  const target = targets[name];
-  if (target === undefined) throw new Error(`no target ${name}`);
-  return target;
 }
 
 const planProtection = sampleCalls().find(({ route }) => route === "/v1/sdk/protection-plan");
@@ -62,9 +53,9 @@ const planJson = JSON.stringify({
   preferred_artifact_profile: "ARTIFACT_PROFILE_TDF",
 });
 
-describe.each(["plaintext", "TLS"])("buf curl, %s", (name) => {
+describe.each(names)("buf curl, %s", (name) => {
   const buf = (rpc: string, data: string, ...options: string[]): Promise<Run> => {
-    const { url, token, tls } = targetOf(name);
+    const { url, token, tls } = targets[name];
     const connection =
       tls === undefined ? ["--http2-prior-knowledge"] : ["--cacert", tls.ca, "--cert", tls.cert, "--key", tls.key];
     const header = ["--header", `authorization: Bearer ${token}`];
@@ -103,11 +94,11 @@ describe.each(["plaintext", "TLS"])("buf curl, %s", (name) => {
   });
 });
 
-describe.each(["plaintext", "TLS"])("grpcurl, %s", (name) => {
+describe.each(names)("grpcurl, %s", (name) => {
   const grpcurl = (options: readonly string[], ...args: string[]): Promise<Run> => {
     // What is left of a deadline when a call leaves is never whole milliseconds.
     const maxTime = options.includes("-max-time") ? [] : ["-max-time", "29.987336"];
-    const { url, tls } = targetOf(name);
+    const { url, tls } = targets[name];
     const connection = tls === undefined ? ["-plaintext"] : ["-cacert", tls.ca, "-cert", tls.cert, "-key", tls.key];
     const command = join(deployment.folder, "grpcurl");
     return startCommand([command, ...connection, ...maxTime, ...options, new URL(url).host, ...args], {}).done;
@@ -139,7 +130,7 @@ describe.each(["plaintext", "TLS"])("grpcurl, %s", (name) => {
   });
 
   test("calls, and shows the details of a refusal", async () => {
-    const { token } = targetOf(name);
+    const { token } = targets[name];
     const authorization = ["-H", `authorization: Bearer ${token}`];
     const rpc = "platform.sdk.v1.ProtectionService/PlanProtection";
     const plan = await grpcurl([...authorization, "-d", planJson], rpc);
@@ -161,9 +152,9 @@ describe.each(["plaintext", "TLS"])("grpcurl, %s", (name) => {
   });
 });
 
-describe.each(["plaintext", "TLS"])("grpc-health-probe, %s", (name) => {
+describe.each(names)("grpc-health-probe, %s", (name) => {
   const probe = (service: string): Promise<Run> => {
-    const { url, tls } = targetOf(name);
+    const { url, tls } = targets[name];
     const connection = tls === undefined ? [] : ["-tls", "-tls-ca-cert", tls.ca, "-tls-server-name", "localhost"];
     const command = join(deployment.folder, "grpc-health-probe");
     return startCommand([command, `-addr=${new URL(url).host}`, `-service=${service}`, ...connection], {}).done;

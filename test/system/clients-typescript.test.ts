@@ -2,9 +2,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { startGateway } from "../harness/gateway.ts";
+import { forFile, forTest } from "../harness/lifetimes.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { platformEnv, root, startDeployment } from "./clients-deployment.ts";
 import { bundlerNames, installClient, readmePrograms, strictly, tool } from "./clients-typescript-archive.ts";
@@ -21,8 +22,7 @@ const { run, bundle } = await installClient(folder, "typescript", "@types/node",
 const texts = await readmePrograms();
 for (const [i, name] of programs.entries())
   for (const ending of ["ts", "mjs"]) await writeFile(join(folder, `${name}.${ending}`), texts[i] ?? "");
-const deployment = await startDeployment();
-afterAll(() => deployment.stop());
+const deployment = await forFile(startDeployment());
 
 test("every entry of the package resolves, in every way of resolving it", {
   timeout,
@@ -45,8 +45,7 @@ describe("the README's programs run as written", () => {
   });
 
   test("without TLS, and without files", { timeout }, async () => {
-    const gateway = await startGateway({ env: { SVC_BULK: "on" } });
-    onTestFinished(() => gateway.stop());
+    const gateway = await forTest(startGateway({ env: { SVC_BULK: "on" } }));
     const { PLATFORM_SCOPE: _, ...env } = platformEnv(gateway);
     for (const [i, name] of programs.entries())
       expect(await run(process.execPath, [`${name}.mjs`, ...Object.values(env)])).toBe(printed[i]);

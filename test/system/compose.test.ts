@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { chown, cp, mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { requireTool } from "./tools.ts";
@@ -15,33 +15,30 @@ const loader = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2";
 /** What a new user has of the repository. */
 const folder = folderForFile("compose");
 const compose = join(folder, "deploy/compose");
-// biome-ignore lint/suspicious/noExplicitAny: the loader's model of a project has many shapes.
-let services: Record<string, any>;
 const nobody = { uid: 65_534, gid: 65_534 };
+const prepare = () =>
+  run("bash", [join(compose, "prepare.sh")], { ...nobody, env: { PATH: process.env.PATH ?? "", HOME: folder } });
 
-beforeAll(async () => {
-  await mkdir(compose, { recursive: true });
-  for (const path of ["deploy/compose", "examples", "policies", "package.json", "src", "gen"])
-    await cp(join(root, path), join(folder, path), { recursive: true });
-  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
-  await run("chown", ["-R", `${nobody.uid}:${nobody.gid}`, folder]);
-  await chown(folder, nobody.uid, nobody.gid);
-  const env = { PATH: process.env.PATH ?? "", HOME: folder };
-  await run("bash", [join(compose, "prepare.sh")], { ...nobody, env });
-  const environment = parseEnv(await readFile(join(compose, ".env"), "utf8"));
-  // The loader's program does not look at the environment: its own engines do.
-  const interpolated = (await readFile(join(compose, "compose.yaml"), "utf8")).replaceAll(
-    /\$\{(\w+):\?[^}]+\}/g,
-    (_all, name: string) => environment[name] || `registry.example.com/${name.toLowerCase()}@sha256:${"0".repeat(64)}`,
-  );
-  await writeFile(join(compose, "interpolated.yaml"), interpolated);
-  const options = ["--format", "json", "interpolated.yaml"];
-  const { stdout } = await run("go", ["run", loader, ...options], { cwd: compose });
-  ({ services } = JSON.parse(stdout));
-}, 300_000);
+await mkdir(compose, { recursive: true });
+for (const path of ["deploy/compose", "examples", "policies", "package.json", "src", "gen"])
+  await cp(join(root, path), join(folder, path), { recursive: true });
+await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+await run("chown", ["-R", `${nobody.uid}:${nobody.gid}`, folder]);
+await chown(folder, nobody.uid, nobody.gid);
+await prepare();
+const text = await readFile(join(compose, "compose.yaml"), "utf8");
+const environment = parseEnv(await readFile(join(compose, ".env"), "utf8"));
+// The loader's program does not look at the environment: its own engines do.
+const interpolated = text.replaceAll(
+  /\$\{(\w+):\?[^}]+\}/g,
+  (_all, name: string) => environment[name] || `registry.example.com/${name.toLowerCase()}@sha256:${"0".repeat(64)}`,
+);
+await writeFile(join(compose, "interpolated.yaml"), interpolated);
+const { stdout } = await run("go", ["run", loader, "--format", "json", "interpolated.yaml"], { cwd: compose });
+// biome-ignore lint/suspicious/noExplicitAny: the loader's model of a project has many shapes.
+const { services }: { readonly services: Record<string, any> } = JSON.parse(stdout);
 
 test("no image has a default, or a mutable tag", async () => {
-  const text = await readFile(join(compose, "compose.yaml"), "utf8");
   const images = [...text.matchAll(/^ +image: (.*)$/gm)].map(([, image = ""]) => image);
   expect(images).toHaveLength(7);
   const variables = parseEnv(await readFile(join(root, "deploy/compose/.env.example"), "utf8"));
@@ -69,7 +66,7 @@ test("mounted files exist, and secrets are readable by their owner only", async 
 test("prepare.sh keeps existing files", async () => {
   const before = await readFile(join(compose, "files/ledger.key"), "utf8");
   const environment = await readFile(join(compose, ".env"), "utf8");
-  await run("bash", [join(compose, "prepare.sh")], { ...nobody, env: { PATH: process.env.PATH ?? "", HOME: folder } });
+  await prepare();
   expect(await readFile(join(compose, "files/ledger.key"), "utf8")).toBe(before);
   expect(await readFile(join(compose, ".env"), "utf8")).toBe(environment);
 });

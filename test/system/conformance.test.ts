@@ -3,7 +3,7 @@ import { type ExecFileException, execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { requireTool } from "./tools.ts";
 
@@ -13,17 +13,13 @@ const folder = join(import.meta.dirname, "conformance");
 const run = promisify(execFile);
 
 const tools = folderForFile("conformance");
-let image: string;
-
-beforeAll(async () => {
-  const env = { ...process.env, GOBIN: tools };
-  await run("go", ["install", `${suite}/cmd/connectconformance@${version}`], { env });
-  // The definitions come with the suite alone.
-  const { stdout } = await run("go", ["mod", "download", "-json", `${suite}@${version}`], { cwd: tools });
-  image = join(tools, "image.binpb");
-  const { Dir: directory } = JSON.parse(stdout) as { readonly Dir: string };
-  await run(requireTool("buf"), ["build", join(directory, "proto"), "-o", image]);
-}, 600_000);
+const env = { ...process.env, GOBIN: tools };
+await run("go", ["install", `${suite}/cmd/connectconformance@${version}`], { env });
+// The definitions come with the suite alone.
+const { stdout } = await run("go", ["mod", "download", "-json", `${suite}@${version}`], { cwd: tools });
+const image = join(tools, "image.binpb");
+const { Dir: directory } = JSON.parse(stdout) as { readonly Dir: string };
+await run(requireTool("buf"), ["build", join(directory, "proto"), "-o", image]);
 
 /** Cases, one a line, that fail because the contract decides otherwise: see conformance/README.md. Nothing else may fail. */
 const knownFailing = readFileSync(join(folder, "known-failing.txt"), "utf8").trim().split("\n");

@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Page } from "playwright-core";
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { parsePrincipalId } from "../../src/base/ids.ts";
 import type { JsonObject } from "../../src/base/json.ts";
@@ -158,7 +158,7 @@ test("the ledger page saves all matches as CSV, as the command prints it", async
   expect(await readFile(await download.path(), "utf8")).toBe(await run("ledger", "search", ...options));
 });
 
-describe("a pack, with the network cut", () => {
+describe("a pack, with the network cut", async () => {
   /** The lines with the end that fits them. */
   const sealed = (lines: readonly string[]) => {
     const body = lines.map((line) => `${line}\n`).join("");
@@ -170,13 +170,10 @@ describe("a pack, with the network cut", () => {
   /** Position of an entry amid the pack. */
   const amid = (lines: readonly string[]) => lines.findIndex((line, at) => at > lines.length / 2 && isEntry(line));
 
-  let lines: readonly string[];
-  beforeAll(async () => {
-    const out = join(directory, "period.pack");
-    const [from, to] = [3, 2].map((days) => new Date(Date.now() - days * 86_400_000).toISOString());
-    await run("ledger", "pack", "--tenant", "tenant-a", "--from", from ?? "", "--to", to ?? "", "--out", out);
-    lines = (await readFile(out, "utf8")).trimEnd().split("\n").slice(0, -1);
-  });
+  const out = join(directory, "period.pack");
+  const [from, to] = [3, 2].map((days) => new Date(Date.now() - days * 86_400_000).toISOString());
+  await run("ledger", "pack", "--tenant", "tenant-a", "--from", from ?? "", "--to", to ?? "", "--out", out);
+  const lines = (await readFile(out, "utf8")).trimEnd().split("\n").slice(0, -1);
 
   async function drop(text: string, key = log.verifier_keys[0] ?? ""): Promise<Page> {
     const { page } = await openPage();

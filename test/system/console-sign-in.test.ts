@@ -3,13 +3,14 @@ import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { browserForFile } from "../harness/browser.ts";
 import { searchingClients } from "../harness/console.ts";
 import { buildConsole, type ConsoleLog } from "../harness/console-pages.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { forTest } from "../harness/lifetimes.ts";
 import { freePort, listenOnLoopback } from "../harness/loopback.ts";
 
 const clients = searchingClients("tenant-a", "tenant-c");
@@ -167,8 +168,7 @@ async function startEvil(target: string): Promise<string> {
   const server = createServer((_request, response) => {
     response.setHeader("content-type", "text/html").end(`<body><script>${script}</script>`);
   });
-  const { port, stop } = await listenOnLoopback(server);
-  onTestFinished(stop);
+  const { port } = await forTest(listenOnLoopback(server));
   return `http://127.0.0.1:${port}/`;
 }
 

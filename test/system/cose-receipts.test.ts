@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
-import { formatVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
+import { logKeyOf } from "../harness/ledger.ts";
 import { pythonForFile } from "../harness/python.ts";
 
 const program = `
@@ -79,8 +80,7 @@ test("receipts of decisions, registrations and events verify, and name the log a
 
 test("the verifier in plain Python accepts its receipt, and refuses another's or a changed one", async () => {
   const [first, second] = receipts as [(typeof receipts)[number], (typeof receipts)[number]];
-  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
-  const vkey = key === undefined ? "" : formatVerifierKey(first.log_origin, key.publicKey);
+  const vkey = logKeyOf(join(gateway.dataDir, "ledger.key"), first.log_origin);
   const program = new URL("../../examples/verifier/verify.py", import.meta.url).pathname;
   const verdicts = async (cose: string) => {
     const file = join(python.folder, "receipt.json");

@@ -5,29 +5,35 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Issuer, startIssuer } from "../../dev/issuer.ts";
+import { describe, expect, test } from "vitest";
+import { startIssuer } from "../../dev/issuer.ts";
 import { fetchToken } from "../../dev/stack.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { serviceSettings, watch } from "../harness/process.ts";
 import { requireTool } from "./tools.ts";
 
 const root = join(import.meta.dirname, "../..");
-const containerfilePath = join(root, "deploy/Containerfile");
 const nodePackage = /^pkg:npm\/node-linux-/;
 /** User and group of the image: nobody. */
 const nobody = 65_534;
 const folder = folderForFile("image");
 const image = join(folder, "image");
-let files: string[];
-
-beforeAll(async () => {
-  await chmod(folder, 0o755);
-  await promisify(execFile)("npm", ["run", "-s", "image:files", "--", image], { cwd: root });
-  const entries = await readdir(image, { recursive: true, withFileTypes: true });
-  files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
-}, 300_000);
+await chmod(folder, 0o755);
+await promisify(execFile)("npm", ["run", "-s", "image:files", "--", image], { cwd: root });
+const entries = await readdir(image, { recursive: true, withFileTypes: true });
+const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+const containerfile = await readFile(join(root, "deploy/Containerfile"), "utf8");
+const lastStage = containerfile.slice(containerfile.lastIndexOf("\nFROM ") + 1);
+/** Of the last stage, by name. */
+const instructions = new Map(
+  [...lastStage.matchAll(/^([A-Z]+) (.+)$/gm)].map(([, name = "", value = ""]) => [name, value]),
+);
+const data = join(folder, "data");
+await mkdir(data, { mode: 0o700 });
+await chown(data, nobody, nobody);
+const issuer = await forFile(startIssuer());
 
 /** What a production install has elsewhere, as package URLs. */
 async function installForProduction(): Promise<readonly string[]> {
@@ -64,7 +70,6 @@ describe("the image", () => {
   });
 
   test("has no file that other users may write, and no link that leads elsewhere", async () => {
-    const entries = await readdir(image, { recursive: true, withFileTypes: true });
     for (const entry of entries) {
       expect(entry.isFile() || entry.isDirectory()).toBe(true);
       const { mode } = await stat(join(entry.parentPath, entry.name));
@@ -107,35 +112,20 @@ describe("the image", () => {
     );
   });
 
-  test("is built from a Containerfile without a named base, root, shell or health check", async () => {
-    const text = await readFile(containerfilePath, "utf8");
-    expect([...text.matchAll(/^FROM (.*)$/gm)].map(([, from]) => from)).toEqual([
+  test("is built from a Containerfile without a named base, root, shell or health check", () => {
+    expect([...containerfile.matchAll(/^FROM (.*)$/gm)].map(([, from]) => from)).toEqual([
       `\${BUILD_IMAGE} AS build`,
       "scratch",
     ]);
-    expect(text).toMatch(/^ARG BUILD_IMAGE$/m);
-    expect(text).not.toMatch(/^(?:HEALTHCHECK|SHELL)|^(?:RUN|CMD|ENTRYPOINT) [^[]/m);
-    expect(lastStage(text).get("USER")).toBe("65534:65534");
+    expect(containerfile).toMatch(/^ARG BUILD_IMAGE$/m);
+    expect(containerfile).not.toMatch(/^(?:HEALTHCHECK|SHELL)|^(?:RUN|CMD|ENTRYPOINT) [^[]/m);
+    expect(instructions.get("USER")).toBe("65534:65534");
   });
 });
 
 describe("from the image, read-only and as nobody,", () => {
-  let issuer: Issuer;
-  let data: string;
-  let entrypoint: string[];
-  const policies = join(root, "policies");
-
-  beforeAll(async () => {
-    issuer = await startIssuer();
-    data = join(folder, "data");
-    await mkdir(data, { mode: 0o700 });
-    await chown(data, 65_534, 65_534);
-    entrypoint = JSON.parse(lastStage(await readFile(containerfilePath, "utf8")).get("ENTRYPOINT") ?? "");
-  });
-  afterAll(() => issuer?.stop());
-
   test("the service starts, decides, and stops on a signal", async () => {
-    const service = runInImage({ image, data, policies }, entrypoint, {
+    const service = runInImage(JSON.parse(instructions.get("ENTRYPOINT") ?? ""), {
       ...serviceSettings("/data", issuer.url),
       SVC_POLICY_DIR: "/run",
     });
@@ -155,7 +145,7 @@ describe("from the image, read-only and as nobody,", () => {
     await service.signal("SIGTERM");
     expect([await service.ended, service.errors()]).toEqual([{ code: 0, signal: null }, ""]);
     const { uid, mode } = await stat(join(data, "platform.db"));
-    expect([uid, mode & 0o777]).toEqual([65_534, 0o600]);
+    expect([uid, mode & 0o777]).toEqual([nobody, 0o600]);
   });
 
   test("only the data folder is writable, and no shell exists", async () => {
@@ -175,11 +165,11 @@ describe("from the image, read-only and as nobody,", () => {
       const shells = ["sh", "/bin/sh", "bash", "busybox"].filter((name) => !spawnSync(name).error);
       console.log(JSON.stringify({ uid: process.getuid(), gid: process.getgid(), shells, outside: written.filter((path) => !path.startsWith("/data")), inside: written.includes("/data") }));
     `;
-    const trying = runInImage({ image, data, policies }, ["/usr/local/bin/node", "-e", attempt]);
+    const trying = runInImage(["/usr/local/bin/node", "-e", attempt]);
     expect([(await trying.ended).code, trying.errors()]).toEqual([0, ""]);
     expect(JSON.parse(trying.lines[0] ?? "")).toEqual({
-      uid: 65_534,
-      gid: 65_534,
+      uid: nobody,
+      gid: nobody,
       shells: [],
       outside: [],
       inside: true,
@@ -188,8 +178,7 @@ describe("from the image, read-only and as nobody,", () => {
 
   test("the commands run too, including the migration of a deployment", async () => {
     const command = ["/usr/local/bin/node", "/app/cli.js", "migrate", "--json"];
-    const env = { SVC_STORE: "sqlite:/data/migrated.db" };
-    const migrating = runInImage({ image, data, policies }, command, env);
+    const migrating = runInImage(command, { SVC_STORE: "sqlite:/data/migrated.db" });
     expect((await migrating.ended).code).toBe(0);
     expect(JSON.parse(migrating.lines.join(""))).toMatchObject({ ok: true });
   });
@@ -199,13 +188,9 @@ describe("from the image, read-only and as nobody,", () => {
  * Runs a program of the image's file system as a container runtime would: read-only, as nobody, in namespaces of its own
  * but for the network, without capabilities, and without any environment but this. The folder `data` is owned by nobody.
  */
-function runInImage(
-  { image, data, policies }: { readonly image: string; readonly data: string; readonly policies: string },
-  command: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-) {
+function runInImage(command: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const asNobody = [`--reuid=${nobody}`, `--regid=${nobody}`, "--clear-groups", "--no-new-privs"];
-  const mounts = ["--ro-bind", image, "/", "--bind", data, "/data", "--ro-bind", policies, "/run"];
+  const mounts = ["--ro-bind", image, "/", "--bind", data, "/data", "--ro-bind", join(root, "policies"), "/run"];
   const system = ["--proc", "/proc", "--dev", "/dev"];
   const apart = ["--unshare-all", "--share-net", "--cap-drop", "ALL", "--die-with-parent", "--as-pid-1"];
   const environment = ["--clearenv", ...Object.entries(env).flatMap(([name, value]) => ["--setenv", name, value])];
@@ -221,11 +206,4 @@ function runInImage(
       process.kill((JSON.parse(await info) as { "child-pid": number })["child-pid"], name);
     },
   };
-}
-
-/** What the last stage of the Containerfile says: its instructions, by name. */
-function lastStage(containerfile: string): ReadonlyMap<string, string> {
-  const stage = containerfile.slice(containerfile.lastIndexOf("\nFROM ") + 1);
-  const instructions = stage.matchAll(/^([A-Z]+) (.+)$/gm);
-  return new Map([...instructions].map(([, name = "", value = ""]) => [name, value]));
 }

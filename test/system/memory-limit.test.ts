@@ -5,13 +5,14 @@
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { bodyFloods } from "../harness/body-floods.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
-import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { forFile } from "../harness/lifetimes.ts";
+import { serviceSettings, startService } from "../harness/process.ts";
 
 const mebibyte = 1024 * 1024;
 const groups = "/sys/fs/cgroup";
@@ -37,40 +38,30 @@ describe.each([
     () => ({ path: undefined, launcher: [] }),
     { NODE_OPTIONS: "--max-old-space-size=192" } as Record<string, string>,
   ],
-])("in %s", (_what, limit, env) => {
+])("in %s", async (_what, limit, env) => {
   const folder = folderForFile("memory-limit");
-  let service: RunningService;
-  let token: string;
-  let group: string | undefined;
-
-  beforeAll(async () => {
-    const { launcher, path } = limit();
-    group = path;
-    service = await startService(folder, { ...serviceSettings(folder, issuer.url), ...env }, undefined, launcher);
-    token = issuer.token({ scope: "platform-api.access policy.read artifacts.write" });
-  }, 60_000);
-  afterAll(async () => {
-    service?.child.kill("SIGKILL");
-    await service?.ended;
-    if (group !== undefined) rmdirSync(group);
-  });
+  const { launcher, path } = limit();
+  // Hooks run from the last to the first: a group goes when it is empty.
+  afterAll(() => path && rmdirSync(path));
+  const settings = { ...serviceSettings(folder, issuer.url), ...env };
+  const service = await forFile(startService(folder, settings, undefined, launcher));
 
   const names = bodyFloods("", "").map(([name], position) => ({ name, position }));
   test.each(names)("$name: the process refuses calls, and does not die", { timeout: 120_000 }, async ({ position }) => {
     let isOver = false;
-    const probes: Promise<void>[] = [];
+    const token = issuer.token({ scope: "platform-api.access policy.read artifacts.write" });
     const probe = async () => {
       while (!isOver) {
         expect((await fetch(`${service.opsUrl}/livez`)).status).toBe(200);
         await delay(50);
       }
     };
-    probes.push(probe());
+    const probing = probe();
     const [, run] = bodyFloods(service.url, token)[position] as ReturnType<typeof bodyFloods>[number];
     const outcomes = await run().finally(() => {
       isOver = true;
     });
-    await Promise.all(probes);
+    await probing;
     // Of what is refused before it is read the connection may be gone before its sender has read the answer, and a body
     // may be too slow on a busy machine.
     const known = /^(200|503|408|grpc-status (0|4|14|none)|ECONNRESET|EPIPE|error)$/;

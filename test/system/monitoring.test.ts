@@ -1,19 +1,20 @@
 /** Dashboards and alerts, asked of a real Prometheus that has scraped a real gateway under load. */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { dashboards } from "../../scripts/dashboards.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createAuthority } from "../harness/certificates.ts";
 import { folderForFile } from "../harness/folder.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
-import { startWitness, type TestWitness } from "../harness/witness.ts";
+import { startWitness } from "../harness/witness.ts";
 import { requireTool } from "./tools.ts";
 
 const rules = join(import.meta.dirname, "../../deploy/monitoring");
@@ -29,47 +30,35 @@ test("the alert rules are valid, and pass their tests", async () => {
   await run(promtool, ["test", "rules", "alerts.test.yaml"], { cwd: rules });
 });
 
-describe("a gateway under load", () => {
-  let witness: TestWitness;
-  let gateway: Gateway;
-  let prometheus: ChildProcess | undefined;
-  let prometheusUrl: string;
-  let loading: Promise<void>;
-  let isOver = false;
-
-  beforeAll(async () => {
-    await cp(join(import.meta.dirname, "../../policies"), join(directory, "active"), { recursive: true });
-    await writeFile(
-      join(directory, "active/default/told.cedar"),
-      '@id("told") @alert("told") permit (principal, action == Action::"protect", resource);',
-    );
-    await writeFile(
-      join(directory, "active/default/no.cedar"),
-      '@id("no") forbid (principal, action == Action::"access", resource);',
-    );
-    const ledgerKey = join(directory, "ledger.key");
-    witness = await startWitness({ logKeys: () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey) });
-    const server = await (await createAuthority(directory, "servers")).issue("server", "/CN=gateway", "IP:127.0.0.1");
-    gateway = await startGateway({
-      dataDir: directory,
-      env: {
-        SVC_POLICY_DIR: join(directory, "active"),
-        SVC_WITNESSES: witness.setting,
-        SVC_OPS_TLS_CERT: server.certFile,
-        SVC_OPS_TLS_KEY: server.keyFile,
-      },
-    });
-    loading = load();
-    [prometheus, prometheusUrl] = await startPrometheus(gateway.opsUrl);
+describe("a gateway under load", async () => {
+  await cp(join(import.meta.dirname, "../../policies"), join(directory, "active"), { recursive: true });
+  await writeFile(
+    join(directory, "active/default/told.cedar"),
+    '@id("told") @alert("told") permit (principal, action == Action::"protect", resource);',
+  );
+  await writeFile(
+    join(directory, "active/default/no.cedar"),
+    '@id("no") forbid (principal, action == Action::"access", resource);',
+  );
+  const ledgerKey = join(directory, "ledger.key");
+  const logKeys = () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey);
+  const witness = await forFile(startWitness({ logKeys }));
+  const server = await (await createAuthority(directory, "servers")).issue("server", "/CN=gateway", "IP:127.0.0.1");
+  const gateway = await gatewayForFile({
+    dataDir: directory,
+    env: {
+      SVC_POLICY_DIR: join(directory, "active"),
+      SVC_WITNESSES: witness.setting,
+      SVC_OPS_TLS_CERT: server.certFile,
+      SVC_OPS_TLS_KEY: server.keyFile,
+    },
   });
-
-  afterAll(async () => {
+  const prometheus = await forFile(startPrometheus(gateway.opsUrl));
+  let isOver = false;
+  const loading = load();
+  afterAll(() => {
     isOver = true;
-    await loading;
-    prometheus?.kill();
-    if (prometheus?.exitCode === null) await once(prometheus, "exit");
-    await gateway.stop();
-    await witness.stop();
+    return loading;
   });
 
   /** Every route, allowed and denied, and callers who are refused, again and again. */
@@ -138,7 +127,7 @@ describe("a gateway under load", () => {
   }
 
   async function ask(path: string): Promise<Record<string, unknown>> {
-    const answer = (await (await fetch(prometheusUrl + path)).json()) as {
+    const answer = (await (await fetch(prometheus.url + path)).json()) as {
       data?: Record<string, unknown>;
       error?: string;
     };
@@ -147,8 +136,8 @@ describe("a gateway under load", () => {
   }
 });
 
-/** Starts one that scrapes the gateway every second. Resolves with its process and URL once it is ready. */
-async function startPrometheus(opsUrl: string): Promise<[ChildProcess, string]> {
+/** Starts one that scrapes the gateway every second. Resolves once it is ready. */
+async function startPrometheus(opsUrl: string) {
   const config = {
     global: { scrape_interval: "1s", evaluation_interval: "1s" },
     rule_files: [join(rules, "alerts.yaml")],
@@ -175,12 +164,16 @@ async function startPrometheus(opsUrl: string): Promise<[ChildProcess, string]> 
     { stdio: "ignore" },
   );
   const url = `http://127.0.0.1:${port}`;
+  const stop = async () => {
+    child.kill();
+    if (child.exitCode === null) await once(child, "exit");
+  };
   const isReady = async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.status;
   await vi
     .waitFor(async () => expect(await isReady()).toBe(200), patience)
-    .catch((error: unknown) => {
-      child.kill();
+    .catch(async (error: unknown) => {
+      await stop();
       throw error;
     });
-  return [child, url];
+  return { url, stop };
 }

@@ -153,7 +153,7 @@ describe("older files", () => {
     await fixture.reading(async (archive) => expect(await archive.find(alice, one.recordId)).toBe("erased"));
     acceptOlder();
     const warnings: string[] = [];
-    const logger = { warn: (_fields: unknown, message: string) => void warnings.push(message) };
+    const logger = { info() {}, warn: (_fields: unknown, message: string) => void warnings.push(message) };
     ledger = await fixture.open({ clock, random, logger });
     expect(warnings).toEqual([expect.stringMatching(/^tenant alice: the anchor notes the erasure of 1 record, and/)]);
     expect(await ledger.find(alice, one.recordId)).toBe("erased");

@@ -282,7 +282,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<StoreFixtu
       await looksErased();
       const warnings: string[] = [];
       await ledger.close();
-      const logger = { warn: (_fields: unknown, message: string) => void warnings.push(message) };
+      const logger = { info() {}, warn: (_fields: unknown, message: string) => void warnings.push(message) };
       ledger = await fixture.open({ clock, random, logger });
       await looksErased();
       expect(warnings.filter((line) => line.includes("ledger reapply-erasures"))).toEqual([

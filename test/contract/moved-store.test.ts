@@ -39,7 +39,7 @@ beforeEach(async () => {
 });
 
 async function open(): Promise<void> {
-  ledger = await fixture.open({ clock, random, logger: { warn: (fields) => void lines.push(fields) } });
+  ledger = await fixture.open({ clock, random, logger: { info() {}, warn: (fields) => void lines.push(fields) } });
 }
 
 async function append(): Promise<void> {
@@ -164,7 +164,7 @@ describe("if another store's bytes are written over the open file", () => {
   beforeEach(async () => {
     await ledger.close();
     control = new FaultControl();
-    const logger = { warn: (fields: object) => void lines.push(fields) };
+    const logger = { info() {}, warn: (fields: object) => void lines.push(fields) };
     ledger = await fixture.open({ clock, random, logger, connection: control.connection });
     const other = sqliteFixture();
     const ledgerOfOther = await other.open({ clock, random: seededRandom("other") });
@@ -215,4 +215,18 @@ test("a start without the store, beside its anchor, reports it and creates nothi
   rmSync(fixture.path);
   await expect(open()).rejects.toMatchObject({ ...incompatible, message: expect.stringContaining("is missing") });
   expect(existsSync(fixture.path)).toBe(false);
+});
+
+test("a start with a ledger key makes a new store in a folder that is there only, and says so", async () => {
+  await ledger.close();
+  const path = join(elsewhere(), "platform.db");
+  const said: string[] = [];
+  const logger = { info: (_: object, message: string) => void said.push(message), warn() {} };
+  const openElsewhere = () => fixture.open({ clock, random, logger, path, anchorPath: `${path}.anchor` });
+  const message = expect.stringContaining(`the folder ${elsewhere()} is missing`);
+  await expect(openElsewhere()).rejects.toMatchObject({ ...incompatible, message });
+  expect(existsSync(elsewhere())).toBe(false);
+  mkdirSync(elsewhere());
+  for (const _ of ["new", "known"]) await (await openElsewhere()).close();
+  expect(said).toEqual(["new store"]);
 });

@@ -108,7 +108,7 @@ describe("a server with fewer connections than the pool", () => {
   test("is waited for: every call is answered", async () => {
     await server.query("ALTER ROLE svc CONNECTION LIMIT 3");
     const lines: object[] = [];
-    const logger = { warn: (fields: object) => void lines.push(fields) };
+    const logger = { info() {}, warn: (fields: object) => void lines.push(fields) };
     const { ledger, shared } = await open({ poolSize: 10, logger });
     for (let round = 0; round < 5; round++) {
       const calls = tenants.flatMap((tenantId) => [

@@ -176,7 +176,7 @@ test("a store that stalls at every commit is replaced after growing delays", asy
   const delaysMs: unknown[] = [];
   await open({
     threads: { responseTimeoutMs: 100, minRestartDelayMs: 1, maxRestartDelayMs: 20 },
-    logger: { warn: (fields) => "restartInMs" in fields && delaysMs.push(fields.restartInMs) },
+    logger: { info() {}, warn: (fields) => "restartInMs" in fields && delaysMs.push(fields.restartInMs) },
   });
   control.arm("stallCommits", 0);
   await vi.waitFor(
@@ -222,7 +222,7 @@ test("a store whose file is gone refuses instead of creating an empty one", asyn
   await ledger.close();
   const warnings: { readonly role?: string }[] = [];
   const ofWriter = () => warnings.filter(({ role }) => role === "writer");
-  await open({ logger: { warn: (fields) => warnings.push(fields) } });
+  await open({ logger: { info() {}, warn: (fields) => warnings.push(fields) } });
   await ledger.append(makeRecord(alice));
   for (const suffix of ["", "-wal", "-shm"]) rmSync(fixture.path + suffix);
   control.arm("dieBefore", 1); // the next thread has to open the file

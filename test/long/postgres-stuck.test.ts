@@ -32,7 +32,7 @@ const server = await forFile(sharedPostgres());
 beforeEach(async () => {
   fixture = await postgresFixture(server);
   lines = [];
-  const logger = { warn: (fields: object) => void lines.push(fields) };
+  const logger = { info() {}, warn: (fields: object) => void lines.push(fields) };
   stores = await fixture.openStores({ clock, random, timeoutMs, poolSize, logger });
   for (const tenantId of [...stuck, well]) await append(tenantId);
   // A session that holds these rows and goes away, or a node that answers no more.
@@ -85,7 +85,7 @@ describe.each(["one server", "a cluster"])("twice as many stuck tenants as conne
     log = logNameOf((await append(well)).log);
     if (kind === "a cluster") await pretendCluster();
     await stores.ledger.close();
-    const logger = { warn: (fields: object) => void lines.push(fields) };
+    const logger = { info() {}, warn: (fields: object) => void lines.push(fields) };
     const target = { ...fixture.target, port: proxy.port };
     stores = await fixture.openStores({ clock, random: seededRandom("proxied"), target, timeoutMs, poolSize, logger });
   });

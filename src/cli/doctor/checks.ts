@@ -29,10 +29,11 @@ import { sameHash } from "../../ledger/tlog/tree.ts";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
 import { engineOf } from "../../policy/engine/engine.ts";
 import { describeProblem } from "../../policy/model/problem.ts";
+import { IncompatibleStoreError } from "../../stores/files/errors.ts";
 import { readKeyFile } from "../../stores/files/key-file.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
 import { copyProblem } from "../../stores/sql/store-checks.ts";
-import { sqlitePaths } from "../../stores/sqlite/paths.ts";
+import { misplacedProblem, type StorePaths, sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { requireOwnLog } from "../../stores/sqlite/wal-binding.ts";
 import type { Context } from "../frame/command.ts";
 import { inStore, withArchive } from "../frame/store.ts";
@@ -371,16 +372,13 @@ export const store: Check = {
   async look(found) {
     const config = found.load("ledger_start");
     const remedy = reachRemedy[config.store.kind];
-    if (config.store.kind === "sqlite" && !existsSync(config.store.path)) {
-      const { path } = config.store;
-      const { anchorPath } = sqlitePaths(path, config);
-      if (existsSync(anchorPath)) found.failed(`${path} is missing, and its anchor ${anchorPath} is there`, remedy);
-      else found.ok(`${path} is not there yet: the first start makes it`);
-      return;
-    }
     try {
       const { store } = config;
-      if (store.kind === "sqlite") await inStore(async () => requireOwnLog(store.path));
+      if (store.kind === "sqlite") {
+        const paths = sqlitePaths(store.path, config);
+        if (!existsSync(store.path)) return await inStore(async () => lookAtMissing(found, paths));
+        await inStore(async () => requireOwnLog(store.path));
+      }
       await withArchive(found, ({ archive }) => inStore(() => examine(found, archive, config)));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
@@ -388,6 +386,17 @@ export const store: Check = {
     }
   },
 };
+
+/** Throws as a start does; without a store, a start makes one. */
+function lookAtMissing(found: Findings, paths: StorePaths): void {
+  const { path, anchorPath, keyPath } = paths;
+  if (existsSync(anchorPath)) throw new Refusal(`${path} is missing, and its anchor ${anchorPath} is there`);
+  const misplaced = misplacedProblem(paths);
+  if (misplaced !== undefined) throw new IncompatibleStoreError(misplaced);
+  const detail = `${path} is not there yet: the first start makes it`;
+  if (readKeyFile(keyPath) === undefined) found.ok(detail);
+  else found.warning(`${detail}, and the ledger key is older`, "correct SVC_STORE, unless a new store is meant");
+}
 
 async function examine(
   found: Findings,

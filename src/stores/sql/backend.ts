@@ -102,6 +102,7 @@ export interface ServiceMachine {
 
 /** Messages of a running store for the operator. */
 export interface StoreLogger {
+  info(fields: Readonly<Record<string, unknown>>, message: string): void;
   warn(fields: Readonly<Record<string, unknown>>, message: string): void;
 }
 

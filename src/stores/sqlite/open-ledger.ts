@@ -18,14 +18,17 @@ import { LogTools } from "../sql/log-tools.ts";
 import { admitKeys, checkAnchor, checkOrigins, checkTimes } from "../sql/prepare.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import { noteErasures } from "./noted-erasures.ts";
-import type { StorePaths } from "./paths.ts";
+import { misplacedProblem, type StorePaths } from "./paths.ts";
 import type { WorkerData } from "./protocol.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
-import { migrateSqlite, requireUnsealed } from "./schema.ts";
+import { migrateSqlite, migrations, requireUnsealed } from "./schema.ts";
 import { sqliteStore } from "./store.ts";
 import { StoreThread, type ThreadLimits } from "./thread.ts";
 
-/** Options of the ledger. Missing files and directories are created; the key only for an empty store and anchor. */
+/**
+ * Options of the ledger. Missing files are created, the key only for an empty store and anchor. Missing directories are
+ * created too, the store's only if the key is new.
+ */
 export interface SqliteLedgerOptions extends StorePaths, ServiceMachine {
   /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
@@ -125,10 +128,10 @@ function checkpointing(checkpointer: StoreThread): (files: readonly OpenedFile[]
  */
 async function prepareStore(options: SqliteLedgerOptions) {
   const { path, anchorPath, keyPath, originPrefix, clock, random, logger } = options;
-  requireAnchoredStore(options);
+  requireNewPlace(options);
   for (const each of [path, anchorPath]) requireSafeBlocks(each);
   const busyTimeoutMs = migrationBusyTimeoutMs;
-  migrateSqlite({ path, random, busyTimeoutMs });
+  const isNew = migrateSqlite({ path, random, busyTimeoutMs }).length === migrations.length;
   using anchor = openAnchor(anchorPath, busyTimeoutMs);
   using connection = openConnection({ path, busyTimeoutMs, readOnly: false });
   const queries = new SqliteQueries(connection);
@@ -146,12 +149,16 @@ async function prepareStore(options: SqliteLedgerOptions) {
   anchor.advance(await heads(queries));
   const undone = await findUndone(queries, anchor.erasures());
   noteErasures(connection, anchor);
+  // A mistyped path is found by this line.
+  if (isNew) logger?.info({ path }, "new store");
   return { keys, undone, storeId: readStoreId(connection) };
 }
 
-/** A missing store is not replaced by an empty one if its anchor notes logs. */
-function requireAnchoredStore({ path, anchorPath }: StorePaths): void {
+/** A missing store is not replaced by an empty one if its anchor notes logs, or its folder may be mistyped. */
+function requireNewPlace({ path, anchorPath, keyPath }: StorePaths): void {
   if (existsSync(path)) return;
+  const misplaced = misplacedProblem({ path, keyPath });
+  if (misplaced !== undefined) throw new IncompatibleStoreError(misplaced);
   using anchor = readAnchor(anchorPath);
   if (anchor?.storeId() === undefined) return;
   throw new IncompatibleStoreError(

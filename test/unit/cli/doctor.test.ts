@@ -172,6 +172,19 @@ describe("reports", () => {
       async () => void [await serve(), removeStore()],
       /is missing, and its anchor/,
     ],
+    "failed store: a store in a mistyped folder": [
+      async () => void [await serve(), vi.stubEnv("SVC_STORE", `sqlite:${join(directory, "typo", "platform.db")}`)],
+      /^SVC_STORE: the folder .*typo is missing, and the ledger key/,
+    ],
+    "warning store: a new store for an older key": [
+      async () => void [await serve(), removeStore(), removeAnchor()],
+      /is not there yet: the first start makes it, and the ledger key is older/,
+      /^correct SVC_STORE/,
+    ],
+    "failed store: a folder as the key of a new store": [
+      () => mkdirSync(storeIn(directory).keyPath),
+      /^SVC_LEDGER_KEY: .* is a directory, not a regular file/,
+    ],
     "failed store: a store that is no database": [
       async () => void [await serve(), removeStore(), writeFileSync(storeIn(directory).path, "x".repeat(4_096))],
       /^SVC_STORE: file is not a database/,

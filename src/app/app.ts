@@ -17,7 +17,7 @@ import { issuerReadiness, openCallers } from "./callers.ts";
 import type { FirstPolicy } from "./first-policy.ts";
 import { FollowedFiles, watchKeyFiles } from "./followed-files.ts";
 import { type App, buildInfo, programVersion, type ServeConfig } from "./gateway.ts";
-import { openLivePolicy } from "./live-policy.ts";
+import { logInForce, openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, openOpsViewers, policyReadiness } from "./operator-side.ts";
 import { createPublicSide, openQuotas } from "./public-side.ts";
 import { openStores, storeReadiness, witnessingOf } from "./stores.ts";
@@ -97,6 +97,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
       policy.directory.start();
       const opsAddress = await bound("SVC_OPS_LISTEN", ops.listen(config.opsListen));
       const { port } = await bound("SVC_LISTEN", server.listen(config.listen.host, config.listen.port));
+      logInForce(policy.revision, machine);
       return urlsOf(config, port, opsAddress.port);
     },
     async close() {

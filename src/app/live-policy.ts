@@ -45,6 +45,7 @@ export async function openLivePolicy(
     ...{ engine, timers },
     onEvent(event) {
       report(event, machine);
+      if (event.type === "loaded") logInForce(event.revision, machine);
       metrics.reloaded("policy", event.type === "loaded" ? "taken" : event.type);
     },
   });
@@ -55,6 +56,14 @@ function policyRefused(problems: readonly PolicyProblem[]): Error {
   return new Error(`SVC_POLICY_DIR: the policy set is refused\n${problems.map(describeProblem).join("\n")}`);
 }
 
+/** Logs a change. The first set is logged when the service listens: a start that fails has changed nothing. */
+export function logInForce(revision: string, { logger }: Pick<PolicyMachine, "logger">): void {
+  logger.info(
+    { ...securityFields("policy_changed"), what: "policy", policy_revision: revision },
+    "policy set in force",
+  );
+}
+
 /** Most problems in one log line. */
 const maxLoggedProblems = 20;
 
@@ -62,10 +71,6 @@ function report(event: ReloadEvent, { logger, metrics }: PolicyMachine): void {
   switch (event.type) {
     case "loaded":
       metrics.policyLoaded(event.revision);
-      logger.info(
-        { ...securityFields("policy_changed"), what: "policy", policy_revision: event.revision },
-        "policy set in force",
-      );
       if (event.disagreements === undefined) break;
       metrics.policySetsDisagree(event.disagreements.size);
       for (const [set, disagreement] of event.disagreements) {

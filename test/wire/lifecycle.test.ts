@@ -122,6 +122,7 @@ describe("starting", () => {
     const service = await spawn({ ...settings, [name]: `127.0.0.1:${port}` });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toBe(`${name}: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
+    expect(service.lines.join("\n")).not.toContain("policy_changed");
   });
 });
 

@@ -157,7 +157,7 @@ function parseKey(pem: string): KeyObject | undefined {
 
 /** Reads permissions from the file system. */
 interface FilePermissions {
-  /** Permission bits of the file, following links; undefined if the system has none. Throws like `Files`. */
+  /** Permission bits of a regular file, following links; undefined if it is none or has none. Throws like `Files`. */
   permissions(path: string): number | undefined;
 }
 

@@ -9,8 +9,11 @@ import { readTracing, type TracingRead } from "./tracing.ts";
 export const systemFiles: Files = {
   readText: readRegularFile,
   isDirectory: (path) => statSync(path).isDirectory(),
-  // Windows has no permission bits.
-  permissions: (path) => (process.platform === "win32" ? undefined : statSync(path).mode & 0o777),
+  permissions(path) {
+    const found = statSync(path);
+    // Windows has no permission bits; those of a directory are not those of a file.
+    return process.platform === "win32" || !found.isFile() ? undefined : found.mode & 0o777;
+  },
 };
 
 /** Reads the configuration of this process; `configPath` names the optional YAML file. */

@@ -49,9 +49,9 @@ export function requireRegularFile(path: string): void {
   throw new NotRegularFileError(path, kind);
 }
 
-/** Returns the text of a regular file. Throws as `requireRegularFile`, or `EISDIR` for a directory. */
+/** Returns the text of a regular file. Throws as `requireRegularFile`. */
 export function readRegularFile(path: string): string {
-  if (statSync(path).isDirectory() !== true) requireRegularFile(path);
+  requireRegularFile(path);
   return readFileSync(path, "utf8");
 }
 

@@ -78,7 +78,7 @@ describe("starting", () => {
   });
 
   test.each<[string, string, (file: string) => string, RegExp]>([
-    ["SVC_LEDGER_KEY", "a directory", () => directory, /cannot be read \(EISDIR\)/],
+    ["SVC_LEDGER_KEY", "a directory", () => directory, /is a directory, not a regular file/],
     ["SVC_LEDGER_KEY", "a file of something else", (file) => file, /holds no private key/],
     ["SVC_STORE", "a file of something else", (file) => `sqlite:${file}`, /not a database/],
     ["SVC_STORE", "a database that is not there", () => "postgres://u:hunter2@127.0.0.1:1/d", /ECONNREFUSED/],

@@ -51,7 +51,7 @@ export type ConfigFor<U extends Use> = {
 /** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The configuration, or every problem at once, each as "NAME: problem". Problems do not repeat values. */
+/** The configuration, or every problem at once, each as "NAME: problem". Problems do not repeat values that may be secret. */
 export type ReadResult<U extends Use> =
   | { readonly config: ConfigFor<U> }
   | { readonly problems: readonly [string, ...string[]] };

@@ -1,5 +1,6 @@
 /** Checks the files and directories that settings name: that they exist and have valid content. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { resolve } from "node:path";
 import { orUndefined } from "../base/json.ts";
 import { codeText, NotRegularFileError } from "../files/file-system.ts";
 import { filesOf, parseIssuerFile, parseQuotaFile, parseSignInFile } from "./data-files.ts";
@@ -29,8 +30,11 @@ const pemCertificate = /^-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE---
  */
 const begunCertificate = /BEGIN [A-Z0-9 ]*CERTIFICATE-----/g;
 
-const directory: FileRule["problem"] = (path, _config, files) =>
-  files.isDirectory(path) ? undefined : "is not a directory";
+/** Names the directory, which is no secret. */
+const directory: FileRule["problem"] = (path, _config, files) => {
+  const problem = attempt(() => (files.isDirectory(path) ? undefined : "is not a directory"));
+  return problem && `${resolve(path)} ${problem}`;
+};
 
 const readable: FileRule["problem"] = (path, _config, files) => void files.readText(path);
 

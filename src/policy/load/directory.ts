@@ -213,7 +213,7 @@ export class Directory {
       return new Directory(root, await fileSystem.readdir(root), fileSystem);
     } catch (error) {
       const directory = new Directory(path, [], fileSystem);
-      directory.problems.push({ file: ".", message: `the policy directory ${unreadable(error)}` });
+      directory.problems.push({ file: ".", message: `the policy directory ${path} ${unreadable(error)}` });
       return directory;
     }
   }

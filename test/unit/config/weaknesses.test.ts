@@ -47,8 +47,8 @@ const weak: readonly (readonly [env: Environment, problem: string])[] = [
   [{ ...open, ...noProxy, ...noProof }, "SVC_LISTEN: would accept plaintext off loopback"],
   [noProxy, "SVC_PROOF_OF_POSSESSION: is mtls, but no client certificate can be seen"],
   [{ SVC_OPS_LISTEN: "127.0.0.1:8080" }, "SVC_LISTEN: is the same address"],
-  [{ SVC_POLICY_DIR: "/empty" }, "SVC_POLICY_DIR: is not a directory"],
-  [{ SVC_POLICY_DIR: "/none" }, "SVC_POLICY_DIR: cannot be read (ENOENT)"],
+  [{ SVC_POLICY_DIR: "/empty" }, "SVC_POLICY_DIR: /empty is not a directory"],
+  [{ SVC_POLICY_DIR: "/none" }, "SVC_POLICY_DIR: /none cannot be read (ENOENT)"],
   [{ ...database, SVC_STORE_PASSWORD_FILE: "/none" }, "SVC_STORE_PASSWORD_FILE: cannot be read (ENOENT)"],
 
   [attributeHeaders('{"clearance":"x-clearance"}'), "SVC_ATTRIBUTE_HEADERS: is for identity headers"],
@@ -143,7 +143,7 @@ test("a missing file is reported beside all other problems", () => {
   const env = { SVC_POLICY_DIR: "/none", SVC_STORE_PASSWORD_FILE: "/none", SVC_LOG_LEVEL: "loud" };
   expect(problemsOf(env)).toEqual([
     expect.stringContaining("SVC_LOG_LEVEL: "),
-    "SVC_POLICY_DIR: cannot be read (ENOENT)",
+    "SVC_POLICY_DIR: /none cannot be read (ENOENT)",
     "SVC_STORE_PASSWORD_FILE: cannot be read (ENOENT)",
   ]);
 });

@@ -185,6 +185,6 @@ test("a profile that the deployment lacks is refused, as guidance and as the def
   ]);
 });
 
-test("a missing directory is a problem, not a crash", async () => {
-  expect(await problemsOf({})).toEqual([".: the policy directory cannot be read (ENOENT)"]);
+test("a missing directory is a problem that names it, not a crash", async () => {
+  expect(await problemsOf({})).toEqual([".: the policy directory /policies cannot be read (ENOENT)"]);
 });

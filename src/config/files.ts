@@ -169,7 +169,7 @@ interface FilePermissions {
 const ownSecrets: readonly Key[] = ["ledgerKey", "opsCredentials", "sessionClients"];
 const secrets: readonly Key[] = [
   ...ownSecrets,
-  ...(["tlsKey", "opsTlsKey", "storePasswordFile", "sessionKey", "dpopNonceKey"] as const),
+  ...(["tlsKey", "opsTlsKey", "store", "storePasswordFile", "sessionKey", "dpopNonceKey"] as const),
 ];
 
 /**
@@ -195,7 +195,8 @@ interface OpenSecretFile {
 /** Secret files of the configuration with too wide permissions. */
 export function openSecretFiles(config: Partial<Config>, files: FilePermissions): readonly OpenSecretFile[] {
   return secrets.flatMap((key) => {
-    const path = config[key];
+    const value = config[key];
+    const path = typeof value === "object" && "path" in value ? value.path : value;
     // An absent file cannot be read by others; whether it must exist is another rule.
     const permissions = typeof path === "string" ? orUndefined(() => files.permissions(path)) : undefined;
     if (permissions === undefined || (permissions & tooOpen) === 0) return [];

@@ -189,6 +189,14 @@ describe("files that must stay secret", () => {
     ]);
   });
 
+  test("an embedded store may be readable by others, with a warning, and not writable", () => {
+    const store = { SVC_STORE: "sqlite:/platform.db" };
+    const withMode = (mode: number) => filesOf({ "/platform.db": "" }, { "/platform.db": mode });
+    expect(problemsOf(store, undefined, withMode(0o644))).toEqual([]);
+    expect(openSecretFiles({ store: { kind: "sqlite", path: "/platform.db" } }, withMode(0o644))).toHaveLength(1);
+    expect(problemsOf(store, undefined, withMode(0o602))).toEqual([expect.stringMatching(/^SVC_STORE: .*0602/)]);
+  });
+
   test("a certificate is no secret, and a file system without permissions is accepted", () => {
     expect(problemsOf(settings, undefined, filesWith({ "/tls.crt": 0o644 }))).toEqual([]);
     const files = { ...filesWith({ "/tls.key": 0o666 }), permissions: () => undefined };

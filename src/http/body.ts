@@ -32,12 +32,15 @@ export function bodyTooLarge(): ServiceError {
   return new ServiceError("body_too_large", "request exceeds the size limit of this method");
 }
 
-/** Sends `100 Continue` to a caller that expects it (`Expect: 100-continue`). Does nothing if the caller has left. */
+/**
+ * Sends `100 Continue` to a caller that expects it (`Expect: 100-continue`), but not over HTTP/1.0, which has no interim
+ * answers (RFC 9110 §10.1.1). Does nothing if the caller has left.
+ */
 export function continueIfExpected(
-  { headers }: Pick<IncomingMessage, "headers">,
+  { headers, httpVersion }: Pick<IncomingMessage, "headers" | "httpVersion">,
   response: Pick<ServerResponse, "writeContinue"> & { readonly stream?: ServerHttp2Stream | undefined },
 ): void {
-  if (headers.expect?.toLowerCase() !== "100-continue") return;
+  if (headers.expect?.toLowerCase() !== "100-continue" || httpVersion === "1.0") return;
   // Over HTTP/2 this would throw for a closed stream.
   if (response.stream?.destroyed === true || response.stream?.headersSent === true) return;
   response.writeContinue();

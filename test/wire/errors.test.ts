@@ -240,6 +240,8 @@ describe("bodies", () => {
     connection.write("{}");
     expect(refusedOnRest(await connection.next())).toMatchObject({ status: 400 });
     connection.destroy();
+    const older = h1Request(post, [...authorized(), ...expecting], "{}").replace("HTTP/1.1", "HTTP/1.0");
+    expect(refusedOnRest(await h1Exchange(gateway.url, older))).toMatchObject({ status: 400 });
   });
 
   test("408 for a body that is too slow", async () => {

@@ -12,12 +12,9 @@ export interface Feed {
   readonly stillAllowed: () => Promise<void>;
 }
 
-/** Bounds of messages that are read and not settled. */
-export interface InletLimits {
-  readonly maxItems: number;
-  /** May be exceeded by one message. */
-  readonly maxBytes: number;
-}
+/** Bounds of messages that are read and not settled. One message may exceed that of bytes. */
+const maxItems = 256;
+export const windowBytes = 256 * 1024;
 
 /** Milliseconds of waiting for the next items, and the error to throw after them. */
 interface TimeLimit {
@@ -26,7 +23,6 @@ interface TimeLimit {
 }
 
 export class Inlet<Item> {
-  readonly #limits: InletLimits;
   #readBytes = 0;
   #settledBytes = 0;
   #items: Item[] = [];
@@ -38,10 +34,6 @@ export class Inlet<Item> {
   #end: { readonly error?: unknown } | undefined;
   #onRoom: (() => void)[] = [];
   #onItem = () => {};
-
-  constructor(limits: InletLimits) {
-    this.#limits = limits;
-  }
 
   /** Passes the body on, and asks for the next piece when there is room. */
   async *body(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -59,7 +51,7 @@ export class Inlet<Item> {
         this.#items.push(item);
         this.#itemBytes = this.#readBytes;
         this.#onItem();
-        while (this.#items.length >= this.#limits.maxItems) await this.#room();
+        while (this.#items.length >= maxItems) await this.#room();
       }
       this.#end = {};
     } catch (error) {
@@ -92,7 +84,7 @@ export class Inlet<Item> {
 
   get #isFull(): boolean {
     const isBusy = this.#takenBytes !== undefined || this.#items.length > 0;
-    return isBusy && this.#readBytes - this.#settledBytes > this.#limits.maxBytes;
+    return isBusy && this.#readBytes - this.#settledBytes > windowBytes;
   }
 
   #settle(): void {

@@ -18,7 +18,7 @@ import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../h
 import { resetWithAnswer } from "../../http/unread-body.ts";
 import { answerHeaders, type Call, callOf, kCall, route } from "../calls/call.ts";
 import { type AdapterOptions, addRoute } from "../calls/exchange.ts";
-import { Inlet } from "../calls/inlet.ts";
+import { Inlet, windowBytes } from "../calls/inlet.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import {
   methodNotAllowed,
@@ -258,9 +258,6 @@ function isPast(signal: AbortSignal): boolean {
 
 /** An agent needs one per channel; a shared address has many agents. */
 const streamLimits: StreamLimits = { perConnection: 16, perAddress: 256, perNeighbourhood: 512, inAll: 1024 };
-/** Bytes that are read and not settled; each stream reserves these and one more message. */
-const windowBytes = 256 * 1024;
-const maxItems = 256;
 
 /** Refuses unknown members, and text that is not UTF-8. Connect reads `textDecoder`, though its types lack it. */
 const strictJson = {
@@ -291,9 +288,10 @@ export function bulkStreams(options: BulkStreamsOptions): StreamsOptions {
       readOptions(call);
       onEnd(enter(request));
       const lease = bodies.lease(call);
+      // The window and one more message.
       lease.holds(windowBytes + limits.maxBodyBytes(rpc));
       onEnd(lease.release);
-      const inlet = new Inlet<unknown>({ maxItems, maxBytes: windowBytes });
+      const inlet = new Inlet<unknown>();
       call.feed = { inlet, stopping, stillAllowed: () => gateStill({ call, rpc, signal }) };
       return inlet.body(body);
     },

@@ -33,8 +33,6 @@ export interface QuotaHold {
 interface QuotaRequest {
   readonly tenantId: TenantId;
   readonly amounts: QuotaAmounts;
-  /** Whether the call needs no store: it is admitted uncounted while the store is unavailable. */
-  readonly isStoreless: boolean;
   /**
    * What the call itself took, if this comes beside it: refused if both are above a period's limit. Otherwise a call
    * above the limit uses the whole limit.
@@ -72,7 +70,7 @@ export class Quotas {
   /**
    * Takes what a call will use of all of its tenant's quotas, or nothing. Returns at once if the portions suffice;
    * undefined if the tenant has no quotas.
-   * @throws ServiceError `store_unavailable` if nothing can be counted and the call needs the store; the signal's
+   * @throws ServiceError `store_unavailable` if nothing can be counted and the call has records; the signal's
    *   reason
    */
   take(request: QuotaRequest): QuotaHold | undefined | Promise<QuotaHold> {
@@ -102,7 +100,7 @@ export class Quotas {
     await Promise.race([Promise.all(accounts.map((account) => account.giveBack())), late]);
   }
 
-  async #takeWaiting(parts: readonly Part[], { isStoreless, signal }: QuotaRequest): Promise<QuotaHold> {
+  async #takeWaiting(parts: readonly Part[], { amounts, signal }: QuotaRequest): Promise<QuotaHold> {
     const { clock, onEvent } = this.#options;
     for (;;) {
       const nowMs = clock.now();
@@ -115,9 +113,9 @@ export class Quotas {
         return refused(parts, account, nowMs);
       }
       const pending = account.lease(amount);
-      // A call that needs no store does not wait for one that has just failed.
-      const isPassed = isStoreless && (account.isFailing || (await pending.catch(() => "failed")) === "failed");
-      if (isPassed) {
+      // A call without a record needs no store, and does not wait for one that has just failed.
+      const needsStore = amounts.records > 0;
+      if (!needsStore && (account.isFailing || (await pending.catch(() => "failed")) === "failed")) {
         pending.catch(() => {});
         onEvent(account.name, "uncounted");
         return { states: [], settle: () => {} };

@@ -25,7 +25,7 @@ export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: stri
       records: isRecorded ? 1 : 0,
       artifact_bytes: isArtifact ? Math.max(1, announcedBytes(call.inbound)) : 0,
     };
-    const taken = quotas.take({ tenantId, amounts, isStoreless: !isRecorded, signal });
+    const taken = quotas.take({ tenantId, amounts, signal });
     if (!(taken instanceof Promise)) return note(call, taken);
     const noted = taken.then((hold) => note(call, hold));
     // If the call ends first, nothing is taken for it.
@@ -67,7 +67,7 @@ export async function takeForItems(
   const amounts = { requests: count, records: count, artifact_bytes: artifactBytes };
   // A stream has no record but those of its items.
   const beside = { requests: 1, records: recordedItems, artifact_bytes: 0 };
-  const request = { tenantId: caller.tenantId, amounts, isStoreless: false, beside, signal };
+  const request = { tenantId: caller.tenantId, amounts, beside, signal };
   const hold = await withinDeadline(async () => quotas.take(request), signal);
   announce(call, hold);
   return (records, requests = count) => hold?.settle({ requests, records });

@@ -44,7 +44,7 @@ function world(table: QuotaTable["defaults"]) {
     const take = async (amounts: Partial<QuotaAmounts> = {}, more: Partial<Parameters<Quotas["take"]>[0]> = {}) => {
       const all = { requests: 1, records: 0, artifact_bytes: 0, ...amounts };
       const { signal } = new AbortController();
-      return quotas.take({ tenantId, amounts: all, isStoreless: false, signal, ...more });
+      return quotas.take({ tenantId, amounts: all, signal, ...more });
     };
     return {
       quotas,
@@ -245,22 +245,22 @@ describe("quotas", () => {
     const { take, isLetIn } = gateway();
     state.isDown = true;
     await expect(take({ records: 1 })).rejects.toMatchObject({ reason: "store_unavailable" });
-    const uncounted = await take({}, { isStoreless: true });
+    const uncounted = await take();
     expect(uncounted).toMatchObject({ states: [] });
     expect(uncounted?.refusal).toBeUndefined();
     expect(events).toContain("requests uncounted");
     state.isDown = false;
     await null;
-    expect(await letIn(20, isLetIn)).toBe(10);
+    expect(await letIn(20, () => isLetIn({ records: 1 }))).toBe(10);
   });
 
   test("delay no call for a store that has just failed if it is not needed", async () => {
     const { state, gateway } = world(requestsOf(10));
     const { take } = gateway();
     state.isDown = true;
-    await take({}, { isStoreless: true });
+    await take();
     state.isStuck = true;
-    expect(await take({}, { isStoreless: true })).toMatchObject({ states: [] });
+    expect(await take()).toMatchObject({ states: [] });
   });
 
   test("take nothing for a call that ends before its turn", async () => {

@@ -133,7 +133,7 @@ export async function compileRecorded(
   const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
   if (bundle === undefined) return "revision_missing";
   if (checkBundle(bundle).problems.length > 0) return "revision_refused";
-  return { engine: engineOf(bundle, { ...options, cachedDecisions: 0 }), sameEngine: bundle.engine === engineVersion };
+  return { engine: engineOf(bundle, { ...options, isCached: false }), sameEngine: bundle.engine === engineVersion };
 }
 
 export interface RecordedEngine {

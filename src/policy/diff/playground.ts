@@ -39,7 +39,7 @@ export async function tryDraft(
   const problems = [...(loaded.problems ?? []), ...ofTests, ...asked.problems, ...surplus];
   if (loaded.bundle === undefined || problems.length > 0)
     return { problems: problems.map(withExcerpt(files, questions)) };
-  const options = { cachedDecisions: 0 };
+  const options = { isCached: false };
   const [before, engine] = [engineOf(inForce, options), engineOf(loaded.bundle, options)];
   const compared = compareBundles(
     inForce,

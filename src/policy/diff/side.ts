@@ -23,7 +23,7 @@ export interface Side {
 
 /** Throws a TypeError for a bundle with problems. */
 export function sideOf(bundle: PolicyBundle, known: KnownEntities, options: EngineOptions = {}): Side {
-  const engine = engineOf(bundle, { ...options, cachedDecisions: 0 });
+  const engine = engineOf(bundle, { ...options, isCached: false });
   return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }
 

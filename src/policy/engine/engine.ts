@@ -20,8 +20,8 @@ import { type Explanation, explain } from "./explanation.ts";
 import { decisionCache, type Plan, type PlansByAction, plansOf } from "./plan.ts";
 
 export interface EngineOptions {
-  /** Cached decisions: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
-  readonly cachedDecisions?: number;
+  /** Whether decisions are cached, which changes no answer. Default: true. */
+  readonly isCached?: boolean;
   /** The compiled policies, which is the default, or Cedar alone. */
   readonly evaluator?: "compiled" | "cedar";
 }
@@ -44,7 +44,7 @@ export function compileInTurns(
 function* compile(
   bundle: PolicyBundle,
   { sets, problems, entities, disagreements, identity }: CheckedBundle,
-  { cachedDecisions = 10_000, evaluator }: EngineOptions,
+  { isCached = true, evaluator }: EngineOptions,
 ): Generator<undefined, CompiledEngine> {
   if (problems.length > 0) throw new TypeError("a bundle without problems compiles");
   const paths = new Paths();
@@ -60,7 +60,7 @@ function* compile(
   const plans = new Map<string, PlansByAction>();
   for (const own of new Set(Object.values(bundle.manifest.tenants)))
     plans.set(own, yield* plansOf(layersWith(own, bundle, engineSets), paths, bundle, catalogue, source));
-  return new CompiledEngine({ bundle, sets: engineSets, plans, catalogue, source }, identity, cachedDecisions);
+  return new CompiledEngine({ bundle, sets: engineSets, plans, catalogue, source }, identity, isCached);
 }
 
 /**
@@ -114,14 +114,14 @@ export class CompiledEngine implements PolicyEngine {
   readonly #cache: ReturnType<typeof decisionCache> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
-  constructor(parts: EngineParts, { content, revision }: BundleIdentity, cachedDecisions: number) {
+  constructor(parts: EngineParts, { content, revision }: BundleIdentity, isCached: boolean) {
     this.revision = revision;
     this.content = content;
     this.actions = new Map(Object.entries(parts.bundle.actions ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
     this.callerAttributes = parts.bundle.callerAttributes ?? {};
     this.entities = parts.source;
     this.#parts = parts;
-    this.#cache = cachedDecisions > 0 ? decisionCache(cachedDecisions) : undefined;
+    this.#cache = isCached ? decisionCache() : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(parts.bundle.keyReferences);
   }
 

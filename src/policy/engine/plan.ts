@@ -77,18 +77,17 @@ export function* plansOf(
  * the key. Each engine has its own cache, so the revision is not part of the key.
  */
 
+/** Most decisions: about 20 MB. */
+const maxDecisions = 10_000;
 /** Longer keys are not cached: they have many labels and attributes, which seldom repeat. */
 const maxKeyLength = 4096;
 
-/**
- * Bounded by the number of entries and by total key length; the least recently used are evicted.
- *
- * @param maxEntries at least 1; keys take at most 512 characters per entry on average
- */
-export function decisionCache(maxEntries: number): LRUCache<string, CombinedDecision> {
+/** Bounded by the number of decisions and by total key length; the least recently used are evicted. */
+export function decisionCache(): LRUCache<string, CombinedDecision> {
   return new LRUCache({
-    max: maxEntries,
-    maxSize: Math.max(maxEntries * 512, maxKeyLength),
+    max: maxDecisions,
+    // Keys take at most 512 characters on average.
+    maxSize: maxDecisions * 512,
     maxEntrySize: maxKeyLength,
     sizeCalculation: (_value, key) => key.length,
   });

@@ -66,8 +66,8 @@ async function judgeOf(sets: Sets) {
   };
   // Or Cedar alone would answer below.
   expect(checkBundle(await bundleOf(files)).disagreements).toEqual(new Map());
-  const plain = await engineOf(files, {}, { evaluator: "cedar", cachedDecisions: 0 });
-  const compiled = await engineOf(files, {}, { cachedDecisions: 0 });
+  const plain = await engineOf(files, {}, { evaluator: "cedar", isCached: false });
+  const compiled = await engineOf(files, {}, { isCached: false });
   const cached = await engineOf(files);
   const layers = layerNames.map((name) => {
     const counted = plain.policies.filter(({ set }) => set === (name === "tenant" ? "default" : name));

@@ -89,7 +89,7 @@ describe("replicas on one database", () => {
 
   describe("a rotation that a replica follows in the middle of its append to", () => {
     test.each([
-      ["a log that begins", "INSERT INTO log_names", []],
+      ["a log that begins", "INSERT INTO log_heads", []],
       ["a log whose tiles it has to read", "JOIN tiles", ["genesis", "decision"]],
     ])("%s brings the log to no key that its leaves do not name", async (_what, moment, before) => {
       const first = await open();

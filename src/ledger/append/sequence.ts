@@ -35,7 +35,7 @@ export interface Sequenced {
   readonly artifactKey: Uint8Array;
 }
 
-const originRandomBytes = 16;
+export const originRandomBytes = 16;
 const recordIdRandomBytes = 16;
 const searchKeyOffset = openingBytes + originRandomBytes + recordIdRandomBytes;
 const artifactKeyOffset = searchKeyOffset + searchKeyBytes;
@@ -49,7 +49,8 @@ export function seedBytes(recordCount: number): number {
 /**
  * Sequences one batch of one tenant.
  *
- * @param head the log's head as read under its lock; undefined if the tenant has no log
+ * @param head the log's head as read under its lock; of size 0 for a log that begins with this origin; undefined for one
+ *   that begins with a new origin
  * @param nowMs the clock; a time before the head's is replaced by the head's
  * @param seed `seedBytes(records.length)` fresh random bytes
  * @param originPrefix prefix of a new log's origin, before its random part
@@ -68,10 +69,11 @@ export function sequence(
   const genesisSeed = seed.subarray(records.length * openingBytes);
   const recordedAtMs = Math.max(nowMs, head?.lastRecordedAtMs ?? 0);
   const recordedAt = new Date(recordedAtMs).toISOString();
-  const origin = head?.origin ?? `${originPrefix}/${newOriginSuffix(genesisSeed)}`;
+  const origin = head?.origin ?? newOrigin(originPrefix, genesisSeed.subarray(openingBytes));
   const position: LogPosition = { log: origin, recordedAt };
   const entries: SealedEntry[] = [];
-  if (head === undefined) {
+  const isNew = head === undefined || head.size === 0;
+  if (isNew) {
     const recordId = genesisRecordId(genesisSeed, recordedAtMs);
     const bytes = genesisRecordBytes(recordId, records[0], position, publicKey);
     entries.push(sealEntry({ kind: "genesis", recordId }, recordedAt, bytes, 0, genesisSeed.subarray(0, openingBytes)));
@@ -87,7 +89,7 @@ export function sequence(
     firstLeafIndex,
     recordedAt,
     entries,
-    searchKey: head === undefined ? genesisSeed.subarray(searchKeyOffset, artifactKeyOffset) : undefined,
+    searchKey: isNew ? genesisSeed.subarray(searchKeyOffset, artifactKeyOffset) : undefined,
     artifactKey: genesisSeed.subarray(artifactKeyOffset, beginningBytes),
   };
 }
@@ -113,9 +115,9 @@ function sealEntry(
   return { leafIndex, recordId, leaf, leafHash: leafHash(leaf), sealed, opening, record };
 }
 
-/** Returns an opaque suffix that reveals nothing of the tenant; hexadecimal, to fit a signed note's key name. */
-function newOriginSuffix(genesisSeed: Uint8Array): string {
-  return Buffer.from(genesisSeed.subarray(openingBytes, openingBytes + originRandomBytes)).toString("hex");
+/** Its random part reveals nothing of the tenant, and is hexadecimal, to fit a signed note's key name. */
+export function newOrigin(prefix: string, random: Uint8Array): string {
+  return `${prefix}/${Buffer.from(random.subarray(0, originRandomBytes)).toString("hex")}`;
 }
 
 function genesisRecordId(genesisSeed: Uint8Array, nowMs: number): RecordId {

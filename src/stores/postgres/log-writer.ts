@@ -1,7 +1,6 @@
 /** Appends batches to logs: which of them share a transaction, what is retried, and how unknown outcomes are settled. */
 import { createSemaphore, type Semaphore } from "../../base/fair-queue.ts";
 import type { TenantId } from "../../base/ids.ts";
-import { planBatch } from "../../ledger/append/batch-plan.ts";
 import {
   type BatchFailure,
   type BatchOutcome,
@@ -13,15 +12,7 @@ import {
 import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
 import { emptyRoot } from "../../ledger/tlog/tree.ts";
 import { requireSound } from "../sql/anchoring.ts";
-import {
-  type Appended,
-  appendBatches,
-  appendParts,
-  maxShared,
-  type PartOutcome,
-  type Taking,
-  turnOf,
-} from "../sql/appending.ts";
+import { type Appended, appendBatches, maxShared, type PartOutcome, type Taking } from "../sql/appending.ts";
 import { headByName } from "../sql/log-rows.ts";
 import { LogTools, type LogToolsOptions, nameLog } from "../sql/log-tools.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
@@ -165,14 +156,12 @@ export class LogWriter {
   }
 
   /** Nothing is announced before the commit: only then is it known which key may sign the log. */
-  async #open({ tenantId, records }: TenantBatch): Promise<Appended> {
-    const { fresh } = planBatch(records, () => undefined);
-    const sequenced = this.#tools.sequence(undefined, fresh.slice(0, turnOf(fresh, this.#tools)));
-    const begun = { ...sequenced, keyPosition: this.#tools.keys?.position ?? 0 };
+  async #open(batch: TenantBatch): Promise<Appended> {
+    const origin = this.#tools.newOrigin();
     // First, in its own statement: the name's row may be on another node than the tenant's rows.
-    await this.#pool.write(nameLog, [logNameOf(begun.head.origin), tenantId]);
+    await this.#pool.write(nameLog, [logNameOf(origin), batch.tenantId]);
     const opened = await this.#pool.transaction((connection) =>
-      appendParts(connection, [{ tenantId, records, head: undefined, begun }], { taking: "apart", tools: this.#tools }),
+      appendBatches(connection, [batch], { taking: "apart", tools: this.#tools, isBeginning: true, origin }),
     );
     // A concurrent rotation may have missed this log; the old key must then not sign it.
     await this.#tools.keys?.follow(this.#pool);

@@ -6,7 +6,6 @@ import type { TenantId } from "../../base/ids.ts";
 import { planBatch } from "../../ledger/append/batch-plan.ts";
 import { edgeOf, edgeTiles } from "../../ledger/append/edge.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
-import type { Sequenced } from "../../ledger/append/sequence.ts";
 import {
   type BatchFailure,
   type BatchResult,
@@ -55,19 +54,23 @@ export type Taking = "skip" | "wait" | "apart";
 /** Outcome of a batch; `held` if another process has locked the log. */
 export type PartOutcome = BatchResult | BatchFailure | "held";
 
-/** A tenant's part of the transaction, under the lock of its head. */
-export interface Part {
+/** A tenant's part of the transaction, under the lock of its head, with what was read for it. */
+interface Part {
   readonly tenantId: TenantId;
   /** Empty if only the log's state is to become durable. */
   readonly records: readonly EncodedRecord[];
   /** Undefined for a log that begins with this batch. */
   readonly head: StoredHead | undefined;
   /** The log's search index. */
-  readonly index?: SearchIndex | undefined;
-  /** First records of a new log, which has its name already, and the position of the key that its genesis names. */
-  readonly begun?: Sequenced & Pick<StoredHead, "keyPosition">;
+  readonly index: SearchIndex | undefined;
   /** What is kept under the batch's scopes. */
-  readonly kept?: readonly KeptRow[];
+  readonly kept: readonly KeptRow[];
+  /** Records that hand the log over to newer keys, before the batch. */
+  readonly handover: readonly EncodedRecord[];
+  readonly anchored: LogState | undefined;
+  /** Edge of the log, and terms of the leaves that wait for its search index, if they are remembered. */
+  readonly edge?: RightEdge;
+  readonly waiting?: Waiting | undefined;
 }
 
 /** Result of one attempt. Valid after its commit. */
@@ -82,9 +85,14 @@ export interface AppendingOptions {
   readonly tools: LogTools;
   /** Whether to begin missing logs, rather than to leave them out. */
   readonly isBeginning?: boolean;
+  /** Origin of a log that begins, and has its name already. Another process may begin the log meanwhile. */
+  readonly origin?: string;
 }
 
-/** Locks the heads of logs, and appends. Leaves out those that need their own transaction. */
+/**
+ * Locks the heads of logs, and appends. Leaves out those that need their own transaction. Rejects if a batch of one
+ * tenant cannot be appended.
+ */
 export async function appendBatches(
   connection: Transaction,
   batches: readonly TenantBatch[],
@@ -99,59 +107,30 @@ export async function appendBatches(
     indexesOf(connection, tenants),
   ]);
   const kept = Map.groupBy(keptRows, ({ tenantId }) => tenantId);
-  const held = new Map<TenantId, PartOutcome>();
+  const outcomes = new Map<TenantId, PartOutcome>();
   const parts: Part[] = [];
   for (const { tenantId, records } of batches) {
     const head = heads.get(tenantId);
-    if (head === undefined) {
-      if (isBeginning) parts.push({ tenantId, records, head });
-      else if (taking === "skip" && tools.hasLog(tenantId)) held.set(tenantId, "held");
+    if (head === undefined && !isBeginning) {
+      if (taking === "skip" && tools.hasLog(tenantId)) outcomes.set(tenantId, "held");
       continue;
     }
-    if (taking === "apart") await tools.keys?.followLog(connection, head.keyPosition);
-    else if (tools.keys !== undefined && head.keyPosition !== tools.keys.position) continue;
+    if (head !== undefined && taking === "apart") await tools.keys?.followLog(connection, head.keyPosition);
+    else if (head !== undefined && tools.keys !== undefined && head.keyPosition !== tools.keys.position) continue;
     parts.push({
-      tenantId,
-      records,
-      head,
-      index: indexes.get(tenantId),
-      kept: kept.get(tenantId) ?? [],
+      ...{ tenantId, records, head, index: indexes.get(tenantId), kept: kept.get(tenantId) ?? [] },
+      handover: head === undefined ? [] : handoverOf(head, tools),
+      anchored: tools.anchor?.find(tenantId),
+      ...(head && tools.recall(head)),
     });
   }
-  const appended = await appendParts(connection, parts, options);
-  return { ...appended, outcomes: new Map([...held, ...appended.outcomes]) };
-}
-
-/** Makes a record for every key after the log's own, which hands the log to the next key. */
-function handoverOf({ tenantId, keyPosition }: StoredHead, { keys, clock, random }: LogTools): EncodedRecord[] {
-  if (keys === undefined) return [];
-  return Array.from({ length: Math.max(0, keys.position - keyPosition) }, (_, at) => {
-    const next = keyPosition + at + 1;
-    const keysOfStep = { previous: keys.at(next - 1), current: keys.at(next), statement: keys.statementAt(next) };
-    return encodeRecord(rotationRecord(tenantId, { ...keysOfStep, clock, random }));
-  });
-}
-
-/** Appends to logs whose heads are locked, or that begin. Throws if a batch of one tenant cannot be appended. */
-export async function appendParts(
-  connection: Transaction,
-  parts: readonly Part[],
-  { taking, tools }: AppendingOptions,
-): Promise<Appended> {
-  const opened = parts.map((part) => ({
-    ...part,
-    handover: part.head === undefined ? [] : handoverOf(part.head, tools),
-    anchored: tools.anchor?.find(part.tenantId),
-    ...(part.head && tools.recall(part.head)),
-  }));
   const [readTile, readAgain] = await Promise.all([
-    readTilesOf(connection, opened.flatMap(tilesFor)),
-    readToIndex(connection, toReadAgain(opened), maxBytesAgain),
+    readTilesOf(connection, parts.flatMap(tilesFor)),
+    readToIndex(connection, toReadAgain(parts), maxBytesAgain),
   ]);
-  const outcomes = new Map<TenantId, PartOutcome>();
   const logs: Added[] = [];
-  const appending = new Appending(connection, tools);
-  for (const part of opened) {
+  const appending = new Appending(connection, options);
+  for (const part of parts) {
     const { tenantId } = part;
     try {
       const added = await appending.add(part, readAgain.get(tenantId), readTile(tenantId));
@@ -179,23 +158,23 @@ export async function appendParts(
   return { outcomes, logs };
 }
 
+/** Makes a record for every key after the log's own, which hands the log to the next key. */
+function handoverOf({ tenantId, keyPosition }: StoredHead, { keys, clock, random }: LogTools): EncodedRecord[] {
+  if (keys === undefined) return [];
+  return Array.from({ length: Math.max(0, keys.position - keyPosition) }, (_, at) => {
+    const next = keyPosition + at + 1;
+    const keysOfStep = { previous: keys.at(next - 1), current: keys.at(next), statement: keys.statementAt(next) };
+    return encodeRecord(rotationRecord(tenantId, { ...keysOfStep, clock, random }));
+  });
+}
+
 /** Number of the batch's records that are made in one turn. */
-export function turnOf(batch: readonly EncodedRecord[], { isAlone }: Pick<LogTools, "isAlone">): number {
+function turnOf(batch: readonly EncodedRecord[], { isAlone }: Pick<LogTools, "isAlone">): number {
   return batch.length > maxShared && !isAlone ? recordsAtOnce : batch.length;
 }
 
-/** A part with what was read for it. */
-interface OpenedPart extends Part {
-  /** Records that hand the log over to newer keys, before the batch. */
-  readonly handover: readonly EncodedRecord[];
-  readonly anchored: LogState | undefined;
-  /** Edge of the log, and terms of the leaves that wait for its search index, if they are remembered. */
-  readonly edge?: RightEdge;
-  readonly waiting?: Waiting | undefined;
-}
-
 /** Tiles to read for a part: of its edge, if that is not remembered, and of older trees. */
-function tilesFor({ tenantId, records, handover, head, kept = [], anchored, edge }: OpenedPart): readonly OwnTile[] {
+function tilesFor({ tenantId, records, handover, head, kept, anchored, edge }: Part): readonly OwnTile[] {
   if (head === undefined) return [];
   const isGrowing = handover.length + records.length > 0;
   const isGrown = anchored !== undefined && anchored.size < head.size;
@@ -211,7 +190,7 @@ function tilesFor({ tenantId, records, handover, head, kept = [], anchored, edge
 /** Bound of the leaves per write whose records are read again for search indexes. The others wait. */
 const maxReadAgain = 1_024;
 
-function toReadAgain(parts: readonly OpenedPart[]): readonly OwnRange[] {
+function toReadAgain(parts: readonly Part[]): readonly OwnRange[] {
   let leaves = 0;
   return parts.flatMap(({ tenantId, head, index, waiting, records, handover }) => {
     if (head === undefined) return [];
@@ -230,20 +209,23 @@ interface Added extends AppendedLog {
 class Appending {
   readonly #connection: Transaction;
   readonly #tools: LogTools;
+  readonly #origin: string | undefined;
   readonly #sent: Promise<void>[] = [];
   #unsent: OwnRows[] = [];
   #unsentRecords = 0;
 
-  constructor(connection: Transaction, tools: LogTools) {
+  constructor(connection: Transaction, { tools, origin }: AppendingOptions) {
     this.#connection = connection;
     this.#tools = tools;
+    this.#origin = origin;
   }
 
   /** Rejects with `UnsoundLogError` or `UnstorableError` if the tenant's batch cannot be appended. */
-  async add(part: OpenedPart, read: ReadAgain | undefined, readTile: TileReader): Promise<Added> {
-    const { tenantId, records, handover, kept = [], head, anchored } = part;
+  async add(part: Part, read: ReadAgain | undefined, readTile: TileReader): Promise<Added> {
+    const { tenantId, records, handover, kept, head, anchored } = part;
     // A log that begins has no lock: if it was begun and anchored meanwhile, its head cannot be inserted.
-    if (part.begun === undefined) requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
+    if (head !== undefined || this.#origin === undefined)
+      requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
     const plan = planBatch(
       records,
       knownScopes(kept, head, readTile, (recordId) => this.#tools.anchor?.notesErasure(tenantId, recordId) === true),
@@ -266,14 +248,14 @@ class Appending {
   }
 
   /** Adds records in one turn, or more than these in several, so that other calls have theirs in between. */
-  async #addAll(part: OpenedPart, readAgain: ReadAgain | undefined, fresh: readonly EncodedRecord[], edge: RightEdge) {
+  async #addAll(part: Part, readAgain: ReadAgain | undefined, fresh: readonly EncodedRecord[], edge: RightEdge) {
     const { tenantId } = part;
     const { keys, terms } = this.#tools;
     const atOnce = turnOf(fresh, this.#tools);
-    const first = part.begun ?? this.#tools.sequence(part.head, fresh.slice(0, atOnce));
+    const first = this.#tools.sequence(part.head, fresh.slice(0, atOnce), this.#origin);
     // The log goes on to no other key than its leaves name: the process may have followed a rotation since they were made.
     const handedTo = part.head && part.head.keyPosition + part.handover.length;
-    const keyPosition = part.begun?.keyPosition ?? handedTo ?? keys?.position ?? 0;
+    const keyPosition = handedTo ?? keys?.position ?? 0;
     const committed: CommittedRecord[] = [];
     let log = part.head;
     let [waiting, read] = [part.waiting, readAgain];

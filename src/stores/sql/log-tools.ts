@@ -3,7 +3,14 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { isUsable } from "../../ledger/append/edge.ts";
-import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/append/sequence.ts";
+import {
+  newOrigin,
+  originRandomBytes,
+  type SealedEntry,
+  type Sequenced,
+  seedBytes,
+  sequence,
+} from "../../ledger/append/sequence.ts";
 import { type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
 import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
@@ -79,17 +86,23 @@ export class LogTools {
     this.isAlone = isAlone;
   }
 
+  newOrigin(): string {
+    return newOrigin(this.#originPrefix, this.random(new Uint8Array(originRandomBytes)));
+  }
+
   /**
    * Draws new randomness at every attempt: bytes sealed in a failed attempt may be on the server's disk. Throws
    * `UnstorableError` if a record cannot be built.
+   * @param origin of a log that begins; default: a new one
    */
-  sequence(head: StoredHead | undefined, records: readonly EncodedRecord[]): Sequenced {
+  sequence(head: StoredHead | undefined, records: readonly EncodedRecord[], origin?: string): Sequenced {
     const [first, ...rest] = records;
     if (first === undefined) throw new UnstorableError("The batch is empty.");
     const seed = this.random(new Uint8Array(seedBytes(records.length)));
     const key = head === undefined ? this.keys?.at(this.keys.position) : undefined;
     try {
-      return sequence(head, [first, ...rest], this.clock.now(), seed, this.#originPrefix, key);
+      const after = head ?? (origin === undefined ? undefined : { origin, size: 0, lastRecordedAtMs: 0 });
+      return sequence(after, [first, ...rest], this.clock.now(), seed, this.#originPrefix, key);
     } catch (cause) {
       throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
     }

@@ -14,7 +14,7 @@ import { type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { refuseUnsound } from "./anchoring.ts";
-import { type Appended, appendParts } from "./appending.ts";
+import { type Appended, appendBatches } from "./appending.ts";
 import type { StoreDatabase } from "./backend.ts";
 import {
   type AppendOwn,
@@ -30,7 +30,6 @@ import {
 import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
 import { LogTools, touch } from "./log-tools.ts";
 import { type Transaction, translated } from "./queries.ts";
-import { indexOf } from "./search-segments.ts";
 import { isAhead } from "./store-checks.ts";
 
 /** Work in a transaction that holds the lock of a tenant's log head. */
@@ -239,9 +238,8 @@ export class RecordsAdministration {
       let appended: Appended = { outcomes: new Map(), logs: [] };
       const result = await work(transaction, async (records) => {
         if (head === undefined) throw new UnstorableError("The tenant has no log.");
-        const index = await indexOf(transaction, tenantId);
-        const part = { tenantId, head, records: records.map(encodeRecord), index };
-        appended = await appendParts(transaction, [part], { taking: "apart", tools });
+        const batch = { tenantId, records: records.map(encodeRecord) };
+        appended = await appendBatches(transaction, [batch], { taking: "apart", tools });
         return appended.outcomes.get(tenantId) as BatchResult;
       });
       // What was read may be another process's commit, which may not be durable yet.

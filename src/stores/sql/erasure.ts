@@ -24,12 +24,23 @@ const isBackSql = (tenant: string) => `(EXISTS (SELECT 1 FROM /*main.*/openings 
              OR EXISTS (SELECT 1 FROM kept_answers
                          WHERE kept_answers.tenant_id = ${tenant}
                            AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL))`;
-const findRecords = `SELECT entry.tenant_id, entry.record_id, entry.leaf_index, entry.leaf,
-         erasure_leaf_index, erasure.leaf AS erasure_leaf, ${isBackSql("$1")} AS is_back
-    FROM entries AS entry
-    LEFT JOIN erasures ON erasures.tenant_id = $1 AND erasures.record_id = entry.record_id
+/** Records and their erasures, of which either may be missing, with the record that says so. */
+const recordsAndErasures = (from: string) => `
+  SELECT entry.record_id, entry.leaf_index, entry.leaf, erasures.record_id AS erased_record_id,
+         erasures.leaf_index AS erased_leaf_index, erasure_leaf_index, erasure.leaf AS erasure_leaf,
+         erasure.sealed AS erasure_sealed, said.opening AS erasure_opening, ${isBackSql("$1")} AS is_back
+    FROM ${from}
     LEFT JOIN entries AS erasure ON erasure.tenant_id = $1 AND erasure.leaf_index = erasure_leaf_index
+    LEFT JOIN /*main.*/openings AS said ON said.tenant_id = $1 AND said.record_id = erasure.record_id`;
+const findRecords = `${recordsAndErasures(`
+         entries AS entry
+    LEFT JOIN erasures ON erasures.tenant_id = $1 AND erasures.record_id = entry.record_id`)}
    WHERE entry.tenant_id = $1 AND entry.record_id = ANY ($2::text[])`;
+const findErasures = `${recordsAndErasures(`
+         erasures
+    LEFT JOIN entries AS entry ON entry.tenant_id = $1 AND entry.leaf_index = erasures.leaf_index`)}
+   WHERE erasures.tenant_id = $1 AND erasures.leaf_index > $2 AND ${isBackSql("$1")} = $3
+   ORDER BY erasures.leaf_index LIMIT ${maxErasedAtOnce}`;
 const deleteOpenings = "DELETE FROM openings WHERE tenant_id = $1 AND record_id = ANY ($2::text[])";
 /** The idempotency scope outlives the record, so that a retry is refused rather than recorded again. */
 const eraseAnswers = `UPDATE kept_answers SET sealed = NULL
@@ -57,8 +68,6 @@ export async function findErasable(
 ): Promise<readonly FoundRecord[]> {
   const { rows } = await queries.query(findRecords, [tenantId, recordIds]);
   const holdOn = await holdsCovering(queries, tenantId, recordIds);
-  const back = rows.filter(({ is_back }) => Boolean(is_back));
-  const undone = new Map((await withRefusals(queries, tenantId, back)).map((one) => [one.recordId, one]));
   const found = new Map(
     rows.map((row): [RecordId, FoundRecord] => {
       const recordId = row.record_id as RecordId;
@@ -69,8 +78,9 @@ export async function findErasable(
       if (erasureLeafIndex === null)
         return [recordId, { ...one, earlier: undefined, refusal: refusalOf(kind, recordId, holdOn) }];
       const { recorded_at: erasedAt } = readLeaf(`The leaf ${erasureLeafIndex}`, row.erasure_leaf as Uint8Array);
-      const earlier = { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: !undone.has(recordId) };
-      return [recordId, { ...one, earlier, refusal: undone.get(recordId)?.refusal }];
+      const isBack = Boolean(row.is_back);
+      const earlier = { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: !isBack };
+      return [recordId, { ...one, earlier, refusal: isBack ? refusalOfErased(row, holdOn) : undefined }];
     }),
   );
   return [...new Set(recordIds)].flatMap((recordId) => found.get(recordId) ?? []);
@@ -192,10 +202,8 @@ export async function findHold(
   return row && holdOf(row);
 }
 
-export function insertHold(
-  transaction: Transaction,
-  { tenantId, recordId, reason, placedAtMs }: LegalHold,
-): Promise<void> {
+export function insertHold(transaction: Transaction, hold: LegalHold): Promise<void> {
+  const { tenantId, recordId, reason, placedAtMs } = hold;
   return transaction.insert(tables.legalHolds, [[tenantId, recordId ?? wholeTenant, reason, placedAtMs]]);
 }
 
@@ -221,13 +229,7 @@ function holdOf(row: Row): LegalHold {
   };
 }
 
-const erasureColumns = "tenant_id, record_id, leaf_index, erasure_leaf_index";
-const cameBack = `SELECT ${erasureColumns} FROM erasures WHERE ${isBackSql("erasures.tenant_id")} ORDER BY tenant_id, leaf_index`;
-const entriesAt = `SELECT entries.leaf_index, record_id, leaf, sealed, opening
-    FROM entries LEFT JOIN /*main.*/openings USING (tenant_id, record_id)
-   WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`;
-const ofTenant = `SELECT ${erasureColumns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql("$1")} = $3
-   ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`;
+const tenantsWithErased = `SELECT DISTINCT tenant_id FROM erasures WHERE ${isBackSql("erasures.tenant_id")} ORDER BY tenant_id`;
 
 /**
  * Returns erased data that is in the store again, by tenant.
@@ -238,9 +240,12 @@ export async function findUndone(
   noted: readonly NotedErasure[] = [],
 ): Promise<readonly UndoneErasure[]> {
   const found: UndoneErasure[] = [];
-  const rows = (await queries.query(cameBack, [])).rows;
-  for (const [tenantId, own] of Map.groupBy(rows, ({ tenant_id }) => tenant_id as TenantId))
-    found.push(...(await withRefusals(queries, tenantId, own)));
+  for (const { tenant_id } of (await queries.query(tenantsWithErased, [])).rows)
+    for (let after: number | undefined = -1; after !== undefined; ) {
+      const part = await erasuresAfter(queries, tenant_id as TenantId, { isBack: true, after });
+      found.push(...part.erasures);
+      after = part.after;
+    }
   for (const [tenantId, own] of Map.groupBy(noted, (note) => note.tenantId))
     for (let at = 0; at < own.length; at += maxErasedAtOnce)
       found.push(...(await unrecordedOf(queries, tenantId, own.slice(at, at + maxErasedAtOnce))));
@@ -262,76 +267,56 @@ async function unrecordedOf(
     }));
 }
 
+/** Which erasures: those whose opening or answer came back, or all others, after a leaf index, -1 at first. */
+interface ErasuresAfter {
+  readonly isBack: boolean;
+  readonly after: number;
+}
+
 /**
  * Removes again, in the caller's transaction, all remains of the next erased records of the tenant. If one part came
- * back, entries of its indexes may have too.
- *
- * @param next which erasures: those whose opening or answer came back, or all others; and the leaf index of the last
- *   record that was processed, -1 at first
- * @returns the erasures that were carried out, and the next `after`; undefined after the last
+ * back, entries of its indexes may have too. Returns the erasures that were carried out, and the next `after`; undefined
+ * after the last.
  */
 export async function removeUndone(
   queries: Queries,
   tenantId: TenantId,
-  { isBack, after }: { readonly isBack: boolean; readonly after: number },
+  which: ErasuresAfter,
 ): Promise<{ readonly removed: readonly UndoneErasure[]; readonly after: number | undefined }> {
-  const rows = (await queries.query(ofTenant, [tenantId, after, isBack])).rows;
-  const removed = (await withRefusals(queries, tenantId, rows)).filter(({ refusal }) => refusal === undefined);
+  const { erasures, after } = await erasuresAfter(queries, tenantId, which);
+  const removed = erasures.filter(({ refusal }) => refusal === undefined);
   await removeRemains(queries, tenantId, removed);
-  const isLast = rows.length < maxErasedAtOnce;
-  return { removed, after: isLast ? undefined : (rows.at(-1)?.leaf_index as number) };
+  return { removed, after };
 }
 
-async function withRefusals(
-  queries: Queries,
-  tenantId: TenantId,
-  rows: readonly Row[],
-): Promise<readonly UndoneErasure[]> {
-  const found: UndoneErasure[] = [];
-  // An old log may have any number of them.
-  for (let at = 0; at < rows.length; at += maxErasedAtOnce) {
-    const part = rows.slice(at, at + maxErasedAtOnce);
-    const leaves = part.flatMap(({ leaf_index, erasure_leaf_index }) => [leaf_index, erasure_leaf_index]);
-    const entries = new Map(
-      (await queries.query(entriesAt, [tenantId, leaves])).rows.map((row) => [row.leaf_index, row]),
-    );
-    const holdOn = await holdsCovering(
-      queries,
-      tenantId,
-      part.map(({ record_id }) => record_id as RecordId),
-    );
-    for (const row of part) found.push(withRefusal(row, entries, holdOn));
-  }
-  return found;
+/** Returns some erasures of the tenant in the order of their records, and the next `after`; undefined after the last. */
+async function erasuresAfter(queries: Queries, tenantId: TenantId, { isBack, after }: ErasuresAfter) {
+  const { rows } = await queries.query(findErasures, [tenantId, after, isBack]);
+  const recordIds = rows.map(({ erased_record_id }) => erased_record_id as RecordId);
+  const holdOn = await holdsCovering(queries, tenantId, recordIds);
+  const erasures = rows.map((row): UndoneErasure => {
+    const members = { recordId: row.erased_record_id as RecordId, leafIndex: row.erased_leaf_index as number };
+    const erasureLeafIndex = row.erasure_leaf_index as number;
+    return { tenantId, ...members, erasureLeafIndex, refusal: refusalOfErased(row, holdOn) };
+  });
+  return { erasures, after: rows.length < maxErasedAtOnce ? undefined : erasures.at(-1)?.leafIndex };
 }
 
-function withRefusal(
-  { tenant_id, record_id, leaf_index, erasure_leaf_index }: Row,
-  entries: ReadonlyMap<unknown, Row>,
-  holdOn: HoldOn,
-): UndoneErasure {
-  const recordId = record_id as RecordId;
-  const leafIndex = leaf_index as number;
-  const members = {
-    tenantId: tenant_id as TenantId,
-    recordId,
-    leafIndex,
-    erasureLeafIndex: erasure_leaf_index as number,
-  };
-  const entry = entries.get(leaf_index);
-  if (entry?.record_id !== recordId || !saysErased(entries.get(erasure_leaf_index), recordId, leafIndex))
-    return { ...members, refusal: { why: "unproven" } };
-  const { kind } = readLeaf(`The leaf ${leafIndex}`, entry.leaf as Uint8Array);
-  return { ...members, refusal: refusalOf(kind, recordId, holdOn) };
+/** Returns why what came back of an erased record is not removed. */
+function refusalOfErased(row: Row, holdOn: HoldOn): ReapplyRefusal | undefined {
+  const { record_id, leaf_index } = row;
+  if (record_id !== row.erased_record_id || leaf_index !== row.erased_leaf_index || !saysErased(row))
+    return { why: "unproven" };
+  const { kind } = readLeaf(`The leaf ${leaf_index}`, row.leaf as Uint8Array);
+  return refusalOf(kind, record_id as RecordId, holdOn);
 }
 
-/** Whether the row is the leaf of the record that erased this one. */
-function saysErased(row: Row | undefined, recordId: RecordId, leafIndex: number): boolean {
-  if (row === undefined || row.opening === null) return false;
-  const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };
+/** Whether the leaf of the erasure is there, and is that of the record that erased this one. */
+function saysErased(row: Row): boolean {
+  const parts = [row.erasure_leaf, row.erasure_sealed, row.erasure_opening] as [Uint8Array, Uint8Array, Uint8Array];
   try {
-    const said = readErasure(openStoredRecord(`The leaf ${row.leaf_index}`, leaf, sealed, opening));
-    return said?.recordId === recordId && said.leafIndex === leafIndex;
+    const said = readErasure(openStoredRecord(`The leaf ${row.erasure_leaf_index}`, ...parts));
+    return said?.recordId === row.record_id && said?.leafIndex === row.leaf_index;
   } catch (error) {
     if (error instanceof DamagedError) return false;
     throw error;

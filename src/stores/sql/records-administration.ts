@@ -10,7 +10,7 @@ import {
   maxErasedAtOnce,
   type ReapplyResult,
 } from "../../ledger/ports/records-administration.ts";
-import { type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
+import { type AppendableRecord, type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { refuseUnsound } from "./anchoring.ts";
@@ -27,13 +27,17 @@ import {
   releaseHold,
   removeUndone,
 } from "./erasure.ts";
-import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
+import { isTimeAccepted, lockHead, type StoredHead } from "./log-rows.ts";
 import { LogTools, touch } from "./log-tools.ts";
 import { type Transaction, translated } from "./queries.ts";
 import { isAhead } from "./store-checks.ts";
 
 /** Work in a transaction that holds the lock of a tenant's log head. */
-type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;
+type WithHeadLock<Result> = (
+  transaction: Transaction,
+  append: AppendOwn,
+  head: StoredHead | undefined,
+) => Promise<Result>;
 
 export interface AdministrationMachine {
   readonly clock: Clock;
@@ -157,8 +161,8 @@ export class RecordsAdministration {
    */
   placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
     const { tenantId, recordId } = wanted;
-    return this.#locked(tenantId, async (transaction) => {
-      if ((await headOfTenant(transaction, tenantId)) === undefined) return "unknown";
+    return this.#locked(tenantId, async (transaction, _, head) => {
+      if (head === undefined) return "unknown";
       if (recordId !== undefined) {
         const [found] = await findErasable(transaction, tenantId, [recordId]);
         if (found === undefined) return "unknown";
@@ -197,8 +201,7 @@ export class RecordsAdministration {
    * nothing was appended.
    */
   acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean> {
-    return this.#locked(tenantId, async (transaction, append) => {
-      const head = await headOfTenant(transaction, tenantId);
+    return this.#locked(tenantId, async (transaction, append, head) => {
       if (head === undefined || !isAhead(head, this.#machine.clock.now()) || (await isTimeAccepted(transaction, head)))
         return false;
       await append([clockAcceptanceRecord(head, this.#stated(statement))]);
@@ -236,12 +239,13 @@ export class RecordsAdministration {
       const head = await lockHead(transaction, tenantId);
       await refuseUnsound(transaction, head, this.#anchor?.find(tenantId));
       let appended: Appended = { outcomes: new Map(), logs: [] };
-      const result = await work(transaction, async (records) => {
+      const append = async (records: readonly AppendableRecord[]) => {
         if (head === undefined) throw new UnstorableError("The tenant has no log.");
         const batch = { tenantId, records: records.map(encodeRecord) };
         appended = await appendBatches(transaction, [batch], { taking: "apart", tools });
         return appended.outcomes.get(tenantId) as BatchResult;
-      });
+      };
+      const result = await work(transaction, append, head);
       // What was read may be another process's commit, which may not be durable yet.
       if (head !== undefined && appended.logs.length === 0) await touch(transaction, [tenantId]);
       return { result, appended };

@@ -78,7 +78,7 @@ function parsed<Value>(value: Value | undefined): Value {
 }
 
 /** The parts of a store in one directory. */
-export function storeIn(directory: string): StorePaths {
+export function storeIn(directory: string): StorePaths & { readonly keyPath: string } {
   return {
     path: join(directory, "platform.db"),
     anchorPath: join(directory, "platform.db.anchor"),

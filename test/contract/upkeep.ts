@@ -10,7 +10,7 @@ import type { StorePaths } from "../../src/stores/sqlite/paths.ts";
 
 type Machine = Omit<AdministrationMachine, "pause"> & Partial<AdministrationMachine>;
 
-export interface SqliteAdministrationOptions extends Pick<StorePaths, "path" | "anchorPath">, Machine {
+export interface SqliteAdministrationOptions extends StorePaths, Machine {
   /** Replaces `openConnection`. */
   readonly openConnection?: Parameters<typeof openSqliteDatabase>[2];
 }

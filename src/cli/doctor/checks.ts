@@ -110,7 +110,7 @@ export const files: Check = {
 
 /** Folders of the files that the service writes, each once, with a setting that names it. */
 function writtenFolders({ store, anchor, ledgerKey }: ConfigFor<"serve">): ReadonlyMap<string, string> {
-  const anchorPath = store.kind === "sqlite" ? sqlitePaths(store.path, { anchor, ledgerKey }).anchorPath : anchor;
+  const anchorPath = store.kind === "sqlite" ? sqlitePaths(store.path, anchor).anchorPath : anchor;
   const named = [
     ...(store.kind === "sqlite" ? [["SVC_STORE", store.path] as const] : []),
     ...(anchorPath === undefined ? [] : [["SVC_ANCHOR", anchorPath] as const]),
@@ -375,8 +375,8 @@ export const store: Check = {
     try {
       const { store } = config;
       if (store.kind === "sqlite") {
-        const paths = sqlitePaths(store.path, config);
-        if (!existsSync(store.path)) return await inStore(async () => lookAtMissing(found, paths));
+        const paths = sqlitePaths(store.path, config.anchor);
+        if (!existsSync(store.path)) return await inStore(async () => lookAtMissing(found, paths, config.ledgerKey));
         await inStore(async () => requireOwnLog(store.path));
       }
       await withArchive(found, ({ archive }) => inStore(() => examine(found, archive, config)));
@@ -388,10 +388,9 @@ export const store: Check = {
 };
 
 /** Throws as a start does; without a store, a start makes one. */
-function lookAtMissing(found: Findings, paths: StorePaths): void {
-  const { path, anchorPath, keyPath } = paths;
+function lookAtMissing(found: Findings, { path, anchorPath }: StorePaths, keyPath: string): void {
   if (existsSync(anchorPath)) throw new Refusal(`${path} is missing, and its anchor ${anchorPath} is there`);
-  const misplaced = misplacedProblem(paths);
+  const misplaced = misplacedProblem(path, keyPath);
   if (misplaced !== undefined) throw new IncompatibleStoreError(misplaced);
   const detail = `${path} is not there yet: the first start makes it`;
   if (readKeyFile(keyPath) === undefined) found.ok(detail);

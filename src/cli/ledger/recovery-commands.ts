@@ -37,7 +37,7 @@ export const ledgerAnchorCommand = command({
     if (isVouched && options.dryRun !== true) readStatement(options);
     if (config.store.kind !== "sqlite")
       throw new Refusal("SVC_STORE: beside PostgreSQL the next start makes a lost anchor file again");
-    const paths = sqlitePaths(config.store.path, config);
+    const paths = sqlitePaths(config.store.path, config.anchor);
     const { openSqliteArchive } = await import("../../stores/sqlite/backend.ts");
     const { adoptAnchor, anchorIsThere } = await import("../../stores/sqlite/adopt-anchor.ts");
     const archive = openSqliteArchive(paths);

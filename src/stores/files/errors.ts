@@ -1,5 +1,5 @@
 /** Errors common to all stores. */
-import { ServiceError } from "../../base/errors.ts";
+import { ServiceError, storeUnavailable } from "../../base/errors.ts";
 
 /** Stored bytes that do not verify. */
 export class DamagedError extends Error {
@@ -50,8 +50,5 @@ export function damaged(cause: Error): ServiceError {
 
 /** `store_unavailable`, with the cause for the log. */
 export function unavailable(cause: string): ServiceError {
-  return new ServiceError("store_unavailable", "The record store is not available.", {
-    retryAfterSeconds: 1,
-    cause: new Error(cause),
-  });
+  return storeUnavailable("The record store is not available.", new Error(cause));
 }

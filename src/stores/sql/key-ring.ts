@@ -2,7 +2,7 @@
  * The keys that a process signs checkpoints with. After another process has rotated them, this process takes the new
  * key from its file, or stops signing.
  */
-import { ServiceError } from "../../base/errors.ts";
+import { type ServiceError, storeUnavailable } from "../../base/errors.ts";
 import { securityFields } from "../../base/security-events.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
@@ -137,14 +137,8 @@ function readFrom(keyPath: string, newest: Uint8Array): SigningKeys | string {
 }
 
 function retired(problem: string): ServiceError {
-  return new ServiceError(
-    "store_unavailable",
-    "The ledger key was rotated, and this gateway does not have the new one.",
-    {
-      retryAfterSeconds: 1,
-      cause: new Error(problem),
-    },
-  );
+  const message = "The ledger key was rotated, and this gateway does not have the new one.";
+  return storeUnavailable(message, new Error(problem));
 }
 
 /** Follows the store's newest key, or throws. */

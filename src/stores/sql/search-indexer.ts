@@ -3,6 +3,7 @@ import { ServiceError } from "../../base/errors.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex } from "../../ledger/ports/search.ts";
+import { UnstorableError } from "../../ledger/ports/store.ts";
 import { blockLeaves, searchKeyBytes } from "../../ledger/search/search-index.ts";
 import { lockHead } from "./log-rows.ts";
 import { type Database, type Transaction, translated } from "./queries.ts";
@@ -28,17 +29,12 @@ interface Filled extends RebuiltIndex {
   readonly size: number;
 }
 
-/** A failure for the operator, not an error of the store. */
-class RebuildError extends Error {
-  override readonly name = "RebuildError";
-}
-
 /**
  * Rebuilds both indexes of a tenant's log from its records, beside a running service: the search index part by part in
  * many small transactions, then the index of registrations in one, for which appends to the log wait. Whatever is not
- * rebuilt yet serves as it is, so an interrupted rebuild has no visible effect. Rejects with an Error if the tenant has
- * no log; with `store_unavailable` if the store fails. If a registration does not open, the old index of registrations
- * stays.
+ * rebuilt yet serves as it is, so an interrupted rebuild has no visible effect. Rejects with `UnstorableError` if the
+ * tenant has no log; with `store_unavailable` if the store fails. If a registration does not open, the old index of
+ * registrations stays.
  */
 export async function rebuildIndexes(
   database: Database,
@@ -46,16 +42,14 @@ export async function rebuildIndexes(
   { random, pause, onProgress }: RebuildOptions,
 ): Promise<RebuiltIndex> {
   /** Under the lock of the log's head: a concurrent append or erasure sees all of it, or none. */
-  const write = <Result>(work: (transaction: Transaction, size: number) => Promise<Result>): Promise<Result> => {
-    const toError = (error: unknown) => (error instanceof RebuildError ? error : database.toError(error));
-    return translated({ toError }, () =>
+  const write = <Result>(work: (transaction: Transaction, size: number) => Promise<Result>): Promise<Result> =>
+    translated(database, () =>
       database.transact(async (transaction) => {
         const head = await lockHead(transaction, tenantId);
-        if (head === undefined) throw new RebuildError(`tenant ${tenantId} has no log`);
+        if (head === undefined) throw new UnstorableError(`tenant ${tenantId} has no log`);
         return work(transaction, head.size);
       }),
     );
-  };
   const searchKey = random(new Uint8Array(searchKeyBytes));
   const beginAt = (first: number) =>
     write((transaction, size) => begin(transaction, tenantId, size, { first, searchKey }));
@@ -107,7 +101,7 @@ async function fillPart(
   before: Filled = { leaves: 0, size, erased: 0, damaged: [] },
 ): Promise<Filled> {
   const index = await indexOf(transaction, tenantId);
-  if (index === undefined) throw new RebuildError(`the index of tenant ${tenantId} lost its key`);
+  if (index === undefined) throw new UnstorableError(`the index of tenant ${tenantId} lost its key`);
   const first = before.leaves;
   // No segment of this key stands across a boundary.
   const end = Math.min(size, lastBoundary(index, first + Math.max(leavesEach, 2 * (size - before.size))));

@@ -13,12 +13,11 @@ import { appendBatches } from "../sql/appending.ts";
 import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
 import { noteErasures } from "./noted-erasures.ts";
+import type { StorePaths } from "./paths.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { requireSchema, requireUnsealed } from "./schema.ts";
 
-export interface AdoptionOptions {
-  readonly path: string;
-  readonly anchorPath: string;
+export interface AdoptionOptions extends StorePaths {
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly statement: ErasureStatement;

@@ -15,7 +15,7 @@ import { backUpSqlite } from "./backup.ts";
 import { toReported } from "./errors.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import { openSqliteStores } from "./open-ledger.ts";
-import { anchorPathOf, type StorePaths } from "./paths.ts";
+import { type StorePaths, sqlitePaths } from "./paths.ts";
 import { SqliteQueries, sqliteDatabase } from "./queries.ts";
 import { migrateSqlite, migrations, requireSchema, requireUnsealed } from "./schema.ts";
 
@@ -23,7 +23,7 @@ import { migrateSqlite, migrations, requireSchema, requireUnsealed } from "./sch
 const migrationBusyTimeoutMs = 60_000;
 
 export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anchor">): StoreBackend {
-  const paths = { path, anchorPath: anchorPathOf(path, anchor) };
+  const paths = sqlitePaths(path, anchor);
   /** Throws if the file is missing. */
   const there = () => {
     if (!existsSync(path)) throw new Error(`${path} is missing`);
@@ -41,7 +41,7 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
         applied: migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs }),
       };
     },
-    backUp: async (target) => backUpSqlite({ ...there(), target }),
+    backUp: async (target) => backUpSqlite(there(), target),
   };
 }
 
@@ -52,7 +52,7 @@ const busyTimeoutMs = 10_000;
  * Opens the file, which must exist, as it is now. Throws `IncompatibleStoreError` if it does not have this program's
  * schema, an SQLite error if it cannot be read.
  */
-export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): OperatorArchive {
+export function openSqliteArchive({ path, anchorPath }: StorePaths): OperatorArchive {
   const options = { path, readOnly: true, busyTimeoutMs };
   return opened(openReal(options), (connection) => {
     requireSchema(connection, path);
@@ -87,7 +87,7 @@ const maxWaitMs = 100;
  * error otherwise.
  */
 export function openSqliteDatabase(
-  { path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">,
+  { path, anchorPath }: StorePaths,
   purpose: Purpose = "upkeep",
   openConnection: OpenConnection = openReal,
 ): StoreDatabase {

@@ -17,23 +17,18 @@ import { openConnection, readStoreId } from "../files/connection.ts";
 import { BackupTargetError, IncompatibleStoreError } from "../files/errors.ts";
 import type { Backup } from "../sql/backend.ts";
 import { heads } from "../sql/log-rows.ts";
+import type { StorePaths } from "./paths.ts";
 import { SqliteQueries } from "./queries.ts";
 import { requireSchema, requireUnsealed } from "./schema.ts";
 
 const busyTimeoutMs = 10_000;
-
-export interface SqliteBackupPaths {
-  readonly path: string;
-  readonly anchorPath: string;
-  readonly target: string;
-}
 
 /**
  * Copies the store into one compact file of mode 0600. Writers continue in the write-ahead log, which grows meanwhile.
  * The file gets its name when it is complete, checked and on disk; if that fails, it is removed. The anchor and the key
  * are not copied. Throws an error for the operator.
  */
-export async function backUpSqlite({ path, anchorPath, target }: SqliteBackupPaths): Promise<Backup> {
+export async function backUpSqlite({ path, anchorPath }: StorePaths, target: string): Promise<Backup> {
   refuseOwnFiles(target, [path, anchorPath]);
   const partial = `${target}.partial`;
   closeSync(createPrivate(partial));

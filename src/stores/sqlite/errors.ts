@@ -1,5 +1,5 @@
 /** Classifies errors of SQLite for callers. */
-import { ServiceError } from "../../base/errors.ts";
+import { storeUnavailable } from "../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../ledger/ports/store.ts";
 import { AnchorFileError, DamagedError, damaged, unavailable } from "../files/errors.ts";
 import { RetiredKeyError } from "../sql/key-ring.ts";
@@ -57,11 +57,7 @@ export function toError({ kind, message, newest }: StoreFailure): Error {
   if (kind === "retired" && newest !== undefined) return new RetiredKeyError(newest);
   if (kind === "data") return new UnstorableError(message);
   if (kind === "unsound") return new UnsoundLogError(message);
-  if (kind === "moved")
-    return new ServiceError("store_unavailable", "The store's file was deleted, moved or replaced.", {
-      retryAfterSeconds: 1,
-      cause: new Error(message),
-    });
+  if (kind === "moved") return storeUnavailable("The store's file was deleted, moved or replaced.", new Error(message));
   if (kind === "damaged") return damaged(new Error(message));
   return unavailable(message);
 }

@@ -30,6 +30,8 @@ import { StoreThread, type ThreadLimits } from "./thread.ts";
  * created too, the store's only if the key is new.
  */
 export interface SqliteLedgerOptions extends StorePaths, ServiceMachine {
+  /** Path of the file of the keys that sign checkpoints. */
+  readonly keyPath: string;
   /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
   /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
@@ -155,9 +157,9 @@ async function prepareStore(options: SqliteLedgerOptions) {
 }
 
 /** A missing store is not replaced by an empty one if its anchor notes logs, or its folder may be mistyped. */
-function requireNewPlace({ path, anchorPath, keyPath }: StorePaths): void {
+function requireNewPlace({ path, anchorPath, keyPath }: SqliteLedgerOptions): void {
   if (existsSync(path)) return;
-  const misplaced = misplacedProblem({ path, keyPath });
+  const misplaced = misplacedProblem(path, keyPath);
   if (misplaced !== undefined) throw new IncompatibleStoreError(misplaced);
   using anchor = readAnchor(anchorPath);
   if (anchor?.storeId() === undefined) return;

@@ -7,24 +7,15 @@ export interface StorePaths {
   readonly path: string;
   /** Path of the anchor. */
   readonly anchorPath: string;
-  /** Path of the file of the keys that sign checkpoints. */
-  readonly keyPath: string;
 }
 
-export function sqlitePaths(
-  path: string,
-  { anchor, ledgerKey }: { readonly anchor: string | undefined; readonly ledgerKey: string },
-): StorePaths {
-  return { path, anchorPath: anchorPathOf(path, anchor), keyPath: ledgerKey };
-}
-
-/** The default is beside the store. */
-export function anchorPathOf(path: string, anchor: string | undefined): string {
-  return anchor ?? `${path}.anchor`;
+/** @param anchor path of the anchor; default: beside the store */
+export function sqlitePaths(path: string, anchor: string | undefined): StorePaths {
+  return { path, anchorPath: anchor ?? `${path}.anchor` };
 }
 
 /** Returns why no new store may be made at the path: its name may be wrong. Undefined if one may. */
-export function misplacedProblem({ path, keyPath }: Pick<StorePaths, "path" | "keyPath">): string | undefined {
+export function misplacedProblem(path: string, keyPath: string): string | undefined {
   const folder = dirname(resolve(path));
   if (existsSync(folder) || !existsSync(keyPath)) return undefined;
   return (

@@ -3,7 +3,7 @@
  * answer, may hold some of the connections, never all. Beyond that bound it returns its connection and queues.
  */
 import type { Timers } from "../../../base/timers.ts";
-import { TimeLimitError } from "./errors.ts";
+import { TransactionError } from "./errors.ts";
 
 /** Milliseconds after which work counts as slow: many times what a transaction takes. */
 export const slowAfterMs = 250;
@@ -43,7 +43,7 @@ export class Bulkhead {
   /**
    * Runs work with a connection; keys that were slow before wait for a slot first. `onOver` is called, at most once, if
    * the work has become slow and no slot is free: then it should end. Work without a key is of many tenants: it needs
-   * no slot, and its caller bounds it. Rejects with `TimeLimitError` if no slot comes free in time, and as `connect`
+   * no slot, and its caller bounds it. Rejects with `TransactionError` if no slot comes free in time, and as `connect`
    * and the work do.
    */
   async run<Connection, Result>(
@@ -109,7 +109,7 @@ export class Bulkhead {
     const cancel = this.#options.timers.after(remainingMs, () => {
       this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
       this.noteStuck(key);
-      reject(new TimeLimitError("Too much slow work was before it."));
+      reject(new TransactionError("Too much slow work was before it."));
     });
     await promise.finally(cancel);
   }

@@ -5,7 +5,10 @@ import { UnsoundLogError, UnstorableError } from "../../../ledger/ports/store.ts
 import { DamagedError, damaged, IncompatibleStoreError, unavailable } from "../../files/errors.ts";
 import { ConflictError } from "../../sql/appending.ts";
 
-/** An error of the store's own transaction code, not of driver or server. */
+/**
+ * An error of the store's own transaction code, not of driver or server. By itself: the time limit ended before anything
+ * was committed.
+ */
 export class TransactionError extends Error {
   override readonly name: string = "TransactionError";
 }
@@ -13,11 +16,6 @@ export class TransactionError extends Error {
 /** The outcome of a commit is unknown: it is reported as a failure and not retried. */
 export class UnknownOutcomeError extends TransactionError {
   override readonly name = "UnknownOutcomeError";
-}
-
-/** The time limit ended before anything was committed. */
-export class TimeLimitError extends TransactionError {
-  override readonly name = "TimeLimitError";
 }
 
 /** Slow work whose connection was needed. Nothing was committed. */

@@ -7,7 +7,7 @@ import type { Answer, Queries } from "../../sql/queries.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { type ConnectionSettings, clientOptions, planByKeys, prepareConnection } from "./client-options.ts";
 import { PostgresConnection } from "./connection.ts";
-import { CalledOffError, isRetryable, isTooManyConnections, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
+import { CalledOffError, isRetryable, isTooManyConnections, TransactionError, UnknownOutcomeError } from "./errors.ts";
 
 export interface ConnectionPoolOptions extends ConnectionSettings {
   readonly poolSize: number;
@@ -144,7 +144,7 @@ export class ConnectionPool implements Queries {
     return this.#turns.run({ ...turn, endsAtMs: Math.min(ownEndMs, endsAtMs) }, work);
   }
 
-  /** Waits for a shared result within the time limit. Rejects as it does, or with `TimeLimitError`. */
+  /** Waits for a shared result within the time limit. Rejects as it does, or with `TransactionError`. */
   inTime<Result>(shared: Promise<Result>): Promise<Result> {
     return this.#inTime(this.#turnOf(ownKey), shared);
   }
@@ -261,7 +261,7 @@ const tenantKeyOf = ({ key }: Required<Turn>) => (key === ofMany ? undefined : k
 
 const remainingMs = ({ endsAtMs }: Turn) => Math.max(0, endsAtMs - performance.now());
 
-const tookTooLong = () => new TimeLimitError("The database did not do it in time.");
+const tookTooLong = () => new TransactionError("The database did not do it in time.");
 
 /** The first value of a statement on tenants' rows is the tenant; other statements have a key there, if any. */
 function keyOf([first]: readonly unknown[]): string {

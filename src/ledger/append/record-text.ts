@@ -5,7 +5,7 @@
  */
 import { parseJson } from "../../base/json.ts";
 import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "../ports/store.ts";
-import { assertedCanonicalText, assertedJsonText } from "../record/canonical.ts";
+import { assertedCanonicalText } from "../record/canonical.ts";
 import { contentTermsOf } from "../search/search-terms.ts";
 
 /** Request and outcome are members of the record, so they are nested one level. */
@@ -14,21 +14,23 @@ const depth = 1;
 /**
  * Encodes a record, once for its way to the log.
  *
- * @throws TypeError as `assertCanonical` does, for a record that cannot be written as canonical JSON
+ * @throws TypeError as `assertedCanonicalText` does, for a record that cannot be written as canonical JSON
  */
 export function encodeRecord(record: AppendableRecord): EncodedRecord {
-  const { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency } = record;
+  const { kind, recordId, tenantId, requestId, route, policyRevision, idempotency } = record;
+  const { auth_source, principal_id, subject } = record.caller;
   const found = contentTermsOf(record);
   const terms = found.length > 0 ? found : undefined;
-  const { answer, ...recognized } = idempotency ?? {};
+  // In the order of canonical JSON, whose text then costs no more than any.
   const others = {
-    ...{ kind, recordId, tenantId, requestId, caller, route, policyRevision, terms },
-    idempotency: idempotency && recognized,
+    caller: { auth_source, principal_id, subject },
+    idempotency: idempotency && { payloadDigest: idempotency.payloadDigest, scope: idempotency.scope },
+    ...{ kind, policyRevision, recordId, requestId, route, tenantId, terms },
   };
   const request = assertedCanonicalText(record.request, depth);
   const outcome = assertedCanonicalText(record.outcome, depth);
-  const kept = answer === undefined ? undefined : JSON.stringify(answer);
-  const lines = [assertedJsonText(others), request, outcome];
+  const kept = idempotency && JSON.stringify(idempotency.answer);
+  const lines = [assertedCanonicalText(others, 0), request, outcome];
   const text = (kept === undefined ? lines : [...lines, kept]).join("\n");
   return encodedOf(others as Others, { request, outcome, answer: kept, text });
 }

@@ -7,35 +7,16 @@ import type { JsonValue } from "../../base/json.ts";
 const maxDepth = 32;
 
 /**
- * Refuses what RFC 8785 cannot express or a store cannot index: ill-formed text or U+0000, numbers that are not finite,
- * values that are not JSON, nesting over 32 levels. Throws a TypeError that names the problem and neither member nor
- * value, because members may be a caller's attribute keys.
- */
-export function assertCanonical(value: unknown): void {
-  assertValue(value, 0, assertText);
-}
-
-/**
- * Returns JSON text, members in their given order, of a value that `assertCanonical` accepts; throws as that does.
- * Cheaper than the two separately: JSON escapes ill-formed text, so it shows in the result.
- */
-export function assertedJsonText(value: unknown): string {
-  assertValue(value, 0, () => {});
-  const text = JSON.stringify(value);
-  // U+0000 and lone surrogates are escaped like this, but so are other control characters, and the text may contain a
-  // backslash before a `u`.
-  if (text.includes("\\u")) assertCanonical(value);
-  return text;
-}
-
-/**
- * Returns canonical text of a value that `assertCanonical` accepts; throws as that does. Cheaper than `assertCanonical`
- * and `canonicalText` separately: the value is walked once.
+ * Returns canonical text of a value. Refuses what RFC 8785 cannot express or a store cannot index: ill-formed text or
+ * U+0000, numbers that are not finite, values that are not JSON, nesting over 32 levels. Throws a TypeError that names the
+ * problem and neither member nor value, because members may be a caller's attribute keys.
  *
  * @param depth nesting level of the value
  */
-export function assertedCanonicalText(value: JsonValue, depth: number): string {
+export function assertedCanonicalText(value: unknown, depth: number): string {
   const text = assertValue(value, depth, () => {}) ? JSON.stringify(value) : undefined;
+  // JSON escapes U+0000 and lone surrogates like this, but also other control characters, and the text may contain a
+  // backslash before a `u`.
   if (text === undefined || text.includes("\\u")) assertValue(value, depth, assertText);
   return text ?? (canonicalize(value) as string);
 }
@@ -86,7 +67,7 @@ function assertText(text: string): void {
 }
 
 /**
- * Returns canonical text of a value; throws as `assertCanonical` does, but does not look at text. Undefined members are
+ * Returns canonical text of a value; throws as `assertedCanonicalText` does, but does not look at text. Undefined members are
  * absent. Objects with members in order cost a fraction of others: RFC 8785 §3.2.2 writes everything else as ECMAScript
  * does.
  */

@@ -7,7 +7,7 @@ import { NoteError } from "../tlog/note.ts";
 import type { NoteVerifier } from "../tlog/note-keys.ts";
 import { verifyTlogProof } from "../tlog/tlog-proof.ts";
 import { leafHash, sameHash } from "../tlog/tree.ts";
-import { assertCanonical, assertedCanonicalText } from "./canonical.ts";
+import { assertedCanonicalText } from "./canonical.ts";
 import { type Leaf, leafBytes, parseLeaf } from "./leaf.ts";
 import { requestDigest } from "./record.ts";
 import { openingBytes, verifyCommitment } from "./sealing.ts";
@@ -118,7 +118,7 @@ const commitmentPattern = /^hmac-sha256:[0-9a-f]{64}$/;
 export function readExactLeaf(bytes: Uint8Array): Leaf | undefined {
   return orUndefined(() => {
     const leaf = parseLeaf(bytes);
-    assertCanonical(leaf);
+    assertedCanonicalText(leaf, 0);
     const { kind, record_id, recorded_at, policy_revision = "", commitment } = leaf;
     if (![kind, record_id, policy_revision].every(isText) || !isMoment(recorded_at)) return undefined;
     if (!isText(commitment) || !commitmentPattern.test(commitment)) return undefined;

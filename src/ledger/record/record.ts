@@ -19,10 +19,9 @@ type RecordSource = Omit<EncodedRecord, "kind"> & { readonly kind: RecordKind };
 
 /** Canonical bytes of a record, written out because the order of members never changes. */
 export function recordBytes(record: RecordSource, { log, recordedAt }: LogPosition): Uint8Array {
-  const { principal_id, subject, auth_source } = record.caller;
-  const { request, outcome } = record;
+  const { caller, request, outcome } = record;
   const text =
-    `{"caller":${canonicalText({ auth_source, principal_id, subject })},"kind":${canonicalText(record.kind)}` +
+    `{"caller":${canonicalText(caller)},"kind":${canonicalText(record.kind)}` +
     `,"log":${canonicalText(log)},"outcome":${outcome},"record_id":${canonicalText(record.recordId)}` +
     `,"recorded_at":${canonicalText(recordedAt)},"request":${request}` +
     `,"request_digest":${canonicalText(digest(request))},"request_id":${canonicalText(record.requestId)}` +

@@ -6,12 +6,7 @@ import type { JsonObject, JsonValue } from "../../../src/base/json.ts";
 import { encodeRecord, readRecordText } from "../../../src/ledger/append/record-text.ts";
 import { seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import {
-  assertCanonical,
-  assertedCanonicalText,
-  assertedJsonText,
-  canonicalText,
-} from "../../../src/ledger/record/canonical.ts";
+import { assertedCanonicalText, canonicalText } from "../../../src/ledger/record/canonical.ts";
 import { parseLeaf } from "../../../src/ledger/record/leaf.ts";
 import { recordBytes } from "../../../src/ledger/record/record.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
@@ -152,7 +147,6 @@ test("ordered members are written as unordered ones", () => {
     fc.property(value, (given) => {
       expect(canonicalText(given)).toBe(canonicalize(given));
       expect(canonicalText(sorted(given))).toBe(canonicalize(given));
-      expect(assertedJsonText(given)).toBe(JSON.stringify(given));
       expect(assertedCanonicalText(given, 0)).toBe(canonicalize(given));
       expect(assertedCanonicalText(sorted(given), 0)).toBe(canonicalize(given));
     }),
@@ -169,8 +163,6 @@ test.each([
   ["something with its own form in JSON", { a: new Date(0) }, "not plain"],
   ["33 levels", Array.from({ length: 33 }).reduce((inner) => [inner], 1), "deeper than 32"],
 ])("refuses %s", (_, value, message) => {
-  expect(() => assertCanonical(value)).toThrow(message);
-  expect(() => assertedJsonText(value)).toThrow(message);
   expect(() => assertedCanonicalText(value as JsonValue, 0)).toThrow(message);
   expect(() => assertedCanonicalText({ b: value as JsonValue, a: 1 }, 0), "members out of order").toThrow(message);
 });
@@ -182,6 +174,6 @@ test("existing levels of nesting count", () => {
 });
 
 test("accepts 32 levels, null, and undefined members", () => {
-  assertCanonical(Array.from({ length: 32 }).reduce((inner) => [inner], 1));
-  assertCanonical({ a: null, b: undefined, c: [true, "é", -0, 1e-9] });
+  const nested = Array.from({ length: 32 }).reduce((inner) => [inner], 1);
+  for (const value of [nested, { a: null, b: undefined, c: [true, "é", -0, 1e-9] }]) assertedCanonicalText(value, 0);
 });

@@ -72,7 +72,7 @@ export function companionChecks(
 
 /** The index must have the terms of every record that is neither erased nor waiting, and no others. */
 function searchCheck(rows: SearchRows, report: Report): RecordCheck {
-  const stored = new StoredTerms();
+  const stored = new StoredTerms().under(rows.key);
   let block = 0;
   let expected = new Map<string, number>();
   async function endBlock(): Promise<void> {
@@ -90,7 +90,7 @@ function searchCheck(rows: SearchRows, report: Report): RecordCheck {
     async next({ leafIndex }, _, record) {
       while (blockOf(leafIndex) > block) await endBlock();
       for (const term of record === undefined ? [] : indexedOf(indexedTermsOf(record)))
-        expected.set(rowOf(leafIndex, stored.of(rows.key, term)), leafIndex);
+        expected.set(rowOf(leafIndex, stored(term)), leafIndex);
     },
     end: endBlock,
   };

@@ -102,12 +102,10 @@ export class StoredTerms {
   /** Terms cached since the last clearing. */
   #cached = 0;
 
-  /** The first 16 bytes of HMAC-SHA-256 with the key, over the field's name, a zero byte and the value in UTF-8. */
-  of(key: Uint8Array, term: SearchTerm): Uint8Array {
-    return this.#of(this.#prepared(key), term);
-  }
-
-  /** As `of`, for many terms with one key. */
+  /**
+   * Returns a function for terms with this key: the first 16 bytes of HMAC-SHA-256 over the field's name, a zero byte and
+   * the value in UTF-8.
+   */
   under(key: Uint8Array): (term: SearchTerm) => Uint8Array {
     const prepared = this.#prepared(key);
     return (term) => this.#of(prepared, term);

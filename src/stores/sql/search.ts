@@ -169,9 +169,8 @@ async function candidatesIn(
   const [driving, ...others] = indexedOf(terms).toSorted(bySelectivity);
   if (driving === undefined) return lookAtAll;
   const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value) : undefined;
-  const stored = new StoredTerms();
-  const store = (term: SearchTerm) => stored.of(index.key, term);
-  const wanted = [store(driving), ...others.map(store)] as const;
+  const stored = new StoredTerms().under(index.key);
+  const wanted = [stored(driving), ...others.map(stored)] as const;
   return async ({ first, end }) => {
     const inSegments = await leavesInSegments(queries, tenantId, { first, end }, wanted);
     const leaves = [...inSegments.leaves, ...everyLeaf({ first: Math.max(first, filledTo), end })];

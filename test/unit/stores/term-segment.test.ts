@@ -78,7 +78,7 @@ test("terms that are cached, or wait, keep no memory but their own", () => {
   const records = [{ leafIndex: 0, terms: [principal] }];
   const added = { index: { key, filledTo: 0 }, before: 0, size: 1, records, waiting: undefined, read: undefined };
   const { waiting } = additionOf(new SearchTerms(), added);
-  const kept = [new StoredTerms().of(key, principal), waiting?.key];
+  const kept = [new StoredTerms().under(key)(principal), waiting?.key];
   expect(kept.map((bytes) => bytes?.buffer.byteLength)).toEqual([16, 32]);
   expect(waiting?.leaves).toEqual([{ leafIndex: 0, terms: expect.stringMatching(/^.{16}$/s) }]);
 });

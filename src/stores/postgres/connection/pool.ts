@@ -88,33 +88,14 @@ export class ConnectionPool implements Queries {
     lockTimeoutMs?: number,
   ): Promise<Result> {
     const bound = lockTimeoutMs === undefined ? "" : `; SET LOCAL lock_timeout = ${lockTimeoutMs}`;
-    return this.#withConnection(ownKey, async (connection) => {
-      const begun = connection.command(`BEGIN ISOLATION LEVEL READ COMMITTED${bound}`);
-      try {
-        const [result] = await Promise.all([work(connection), begun]);
-        await commit(connection);
-        return result;
-      } catch (error) {
-        // If this fails too, the connection is closed, and the server rolls back.
-        if (!(error instanceof UnknownOutcomeError)) await connection.command("ROLLBACK").catch(() => {});
-        throw error;
-      }
-    });
+    const begin = `BEGIN ISOLATION LEVEL READ COMMITTED${bound}`;
+    return this.#withConnection(ownKey, (connection) => inTransaction(connection, begin, work, commit));
   }
 
   /** Reads in one snapshot, and repeats it if the connection was lost. The work must have no other effect. */
   snapshot<Result>(work: (queries: Queries) => Promise<Result>, key: string): Promise<Result> {
-    const read = () =>
-      this.#withConnection(key, async (connection) => {
-        const begun = connection.command(beginSnapshot);
-        try {
-          const [result] = await Promise.all([work(connection), begun]);
-          return result;
-        } finally {
-          await connection.command("ROLLBACK").catch(() => {});
-        }
-      });
-    return this.retrying(read, key);
+    const read = (connection: PostgresConnection) => inTransaction(connection, beginSnapshot, work, rollBack);
+    return this.retrying(() => this.#withConnection(key, read), key);
   }
 
   /**
@@ -281,6 +262,28 @@ async function callOff(options: ConnectionPoolOptions, processId: number): Promi
   } finally {
     await client.end().catch(() => {});
   }
+}
+
+async function inTransaction<Result>(
+  connection: PostgresConnection,
+  begin: string,
+  work: (connection: PostgresConnection) => Promise<Result>,
+  end: (connection: PostgresConnection) => Promise<void>,
+): Promise<Result> {
+  const begun = connection.command(begin);
+  try {
+    const [result] = await Promise.all([work(connection), begun]);
+    await end(connection);
+    return result;
+  } catch (error) {
+    if (!(error instanceof UnknownOutcomeError)) await rollBack(connection);
+    throw error;
+  }
+}
+
+/** If this fails, the connection is closed, and the server rolls back. */
+async function rollBack(connection: PostgresConnection): Promise<void> {
+  await connection.command("ROLLBACK").catch(() => {});
 }
 
 async function commit(connection: PostgresConnection): Promise<void> {

@@ -38,7 +38,6 @@ import { requireOwnLog } from "../../stores/sqlite/wal-binding.ts";
 import type { Context } from "../frame/command.ts";
 import { inStore, withArchive } from "../frame/store.ts";
 import { answerOfError, Refusal } from "../frame/terminal.ts";
-import { logsAhead } from "../ledger/recovery-commands.ts";
 import type { Check, Findings } from "./finding.ts";
 
 /** The version that the packages install. */
@@ -429,7 +428,7 @@ async function examine(
 /** A log ahead of the clock prevents a start, unless an operator has accepted its time. */
 async function lookAtTimes(found: Findings, archive: OperatorArchive): Promise<void> {
   const nowMs = systemClock.now();
-  const logs = await logsAhead(archive, nowMs);
+  const logs = await archive.logsAhead(nowMs);
   if (logs.length === 0) return;
   const newestMs = logs.reduce((newest, { lastRecordedAtMs }) => Math.max(newest, lastRecordedAtMs), 0);
   const detail = `the newest record is of ${new Date(newestMs).toISOString()}, and this clock says ${new Date(nowMs).toISOString()}`;

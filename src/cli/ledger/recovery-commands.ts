@@ -6,10 +6,9 @@ import type { ConfigFor } from "../../config/config.ts";
 import { auditLog } from "../../ledger/audit/audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
-import type { LogState, TimedLog } from "../../ledger/ports/store.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import type { OperatorArchive } from "../../stores/sql/archive.ts";
-import { isAhead } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
 import { logLine, logMembers, logsOf, parseNames, withAdministration, withArchive } from "../frame/store.ts";
@@ -101,7 +100,7 @@ export const ledgerClockCommand = command({
   options: recordedStepFlags,
   async run(context) {
     const nowMs = systemClock.now();
-    const ahead = await withArchive(context, ({ archive }) => logsAhead(archive, nowMs));
+    const ahead = await withArchive(context, ({ archive }) => archive.logsAhead(nowMs));
     if (ahead.length === 0) return { value: { logs: [] }, text: "no log has a time to accept" };
     const logs = ahead.map(({ tenantId, origin, lastRecordedAtMs }) => {
       return { tenant_id: tenantId, origin, accepted_time: new Date(lastRecordedAtMs).toISOString() };
@@ -123,16 +122,6 @@ export const ledgerClockCommand = command({
     };
   },
 });
-
-/** The logs that prevent a start: they are ahead of the clock, and no operator has accepted their time. */
-export async function logsAhead(archive: OperatorArchive, nowMs: number): Promise<readonly TimedLog[]> {
-  const ahead: TimedLog[] = [];
-  for (const head of await archive.logs()) {
-    const { lastRecordedAtMs, isTimeAccepted } = await archive.companions(head);
-    if (isAhead({ lastRecordedAtMs }, nowMs) && !isTimeAccepted) ahead.push({ ...head, lastRecordedAtMs });
-  }
-  return ahead;
-}
 
 const notOverwritten =
   "removed, and its bytes are still in the store's write-ahead log, because a reader holds an older state: `ledger " +

@@ -30,8 +30,6 @@ export interface IdempotencyRow {
 export interface Companions {
   /** Time of the head, before which no record is made. Milliseconds since the Unix epoch. */
   readonly lastRecordedAtMs: number;
-  /** Whether an operator accepted that time, according to one of the last leaves. */
-  readonly isTimeAccepted: boolean;
   /** The search index in use; undefined if there is none. */
   readonly searchIndex: SearchRows | undefined;
   readonly registrations: RegistrationRows;

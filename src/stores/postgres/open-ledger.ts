@@ -11,7 +11,7 @@ import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
-import { type Admission, admitKeys, checkAnchor, checkOrigins, checkTimes } from "../sql/prepare.ts";
+import { type Admission, admitKeys, checkAnchor, checkLogs } from "../sql/prepare.ts";
 import { readCopyState, requireServable } from "../sql/store-checks.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
@@ -116,8 +116,7 @@ async function prepareStore(
   const { anchor } = admission;
   const confirm = () => pool.transaction((connection) => connection.query(keysLock, []));
   if (anchor !== undefined && anchorPath !== undefined) await checkAnchor(pool, anchor, anchorPath, confirm);
-  await checkOrigins(pool, originPrefix);
-  await checkTimes(pool, clock.now());
+  await checkLogs(pool, originPrefix, clock.now());
   return pool.transaction(async (connection) => {
     await connection.query(keysLock, []);
     // Again, under the lock: a copy that began meanwhile held it.

@@ -15,12 +15,12 @@ import { readAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
 import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
-import { headOfTenant, isTimeAccepted, openingIn, readPublicKeys, readTiles, visibleOpening } from "./log-rows.ts";
+import { headOfTenant, openingIn, readPublicKeys, readTiles, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Row, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
 import { artifactKeyOf } from "./registrations.ts";
 import { indexOf, rowsInSegments } from "./search-segments.ts";
-import { findOrphanRows, readCopyState } from "./store-checks.ts";
+import { findOrphanRows, logsAhead, readCopyState } from "./store-checks.ts";
 
 const entriesOf = (
   opening: string,
@@ -131,6 +131,8 @@ export function archiveOver(source: ArchiveSource) {
       const { keyPosition = 0 } = (await headOfTenant(source, tenantId)) ?? {};
       return keyPosition > 0 && keyPosition >= keys.length ? undefined : keys.slice(0, keyPosition + 1);
     },
+    /** Logs that prevent a start: they are ahead of the clock, and no operator has accepted their time. */
+    logsAhead: (nowMs: number) => logsAhead(source, nowMs),
     /** Rows without a log. If a table has many, only some are listed. */
     orphanRows: () => findOrphanRows(source),
     /** Erasures that must be repeated, as the store is now. */
@@ -190,7 +192,6 @@ async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Compa
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
-    isTimeAccepted: await isTimeAccepted(queries, head),
     searchIndex: await searchRows(queries, tenantId),
     registrations: await registrationRows(queries, tenantId),
     idempotencyRows: () => idempotencyRows(queries, tenantId),

@@ -6,9 +6,9 @@ import type { SqliteAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import { findAnchorProblems, readStoreId } from "./anchoring.ts";
-import { heads, isTimeAccepted, readPublicKeys } from "./log-rows.ts";
+import { heads, readPublicKeys } from "./log-rows.ts";
 import type { Queries } from "./queries.ts";
-import { aheadError, isAhead } from "./store-checks.ts";
+import { aheadError, logsAhead } from "./store-checks.ts";
 
 const noteKey = `INSERT INTO signing_keys (position, public_key)
   SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys`;
@@ -46,17 +46,15 @@ export async function checkAnchor(
     );
 }
 
-/** Rejects with `IncompatibleStoreError` if the store has logs, and none with the prefix of new ones. */
-export async function checkOrigins(queries: Queries, prefix: string): Promise<void> {
+/**
+ * Rejects with `IncompatibleStoreError` if the store has logs, and none with the prefix of new ones; or if a log is ahead
+ * of the clock, and no operator accepted its time.
+ */
+export async function checkLogs(queries: Queries, originPrefix: string, nowMs: number): Promise<void> {
   const origins = (await heads(queries)).map(({ origin }) => origin);
-  const problem = originPrefixProblem(origins, prefix);
+  const problem = originPrefixProblem(origins, originPrefix);
   if (problem !== undefined) throw new IncompatibleStoreError(problem, "SVC_LEDGER_ORIGIN");
-}
-
-/** Rejects with `IncompatibleStoreError` if a log is ahead of the clock, and no operator accepted its time. */
-export async function checkTimes(queries: Queries, nowMs: number): Promise<void> {
-  for (const head of await heads(queries))
-    if (isAhead(head, nowMs) && !(await isTimeAccepted(queries, head))) throw aheadError(head, nowMs);
+  for (const head of await logsAhead(queries, nowMs)) throw aheadError(head, nowMs);
 }
 
 export interface Admission {

@@ -3,6 +3,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { OrphanRow } from "../../ledger/ports/archive.ts";
 import type { TimedLog } from "../../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
+import { heads, isTimeAccepted } from "./log-rows.ts";
 import type { Queries, Row } from "./queries.ts";
 
 /** Bound of the rows named per table. */
@@ -55,6 +56,14 @@ const toleranceMs = 5 * 60_000;
 /** Whether the log's newest time is more than five minutes ahead of the clock. */
 export function isAhead({ lastRecordedAtMs }: Pick<TimedLog, "lastRecordedAtMs">, nowMs: number): boolean {
   return lastRecordedAtMs > nowMs + toleranceMs;
+}
+
+/** Returns the logs that are ahead of the clock, and whose time no operator has accepted. */
+export async function logsAhead(queries: Queries, nowMs: number): Promise<readonly TimedLog[]> {
+  const ahead: TimedLog[] = [];
+  for (const head of await heads(queries))
+    if (isAhead(head, nowMs) && !(await isTimeAccepted(queries, head))) ahead.push(head);
+  return ahead;
 }
 
 /**

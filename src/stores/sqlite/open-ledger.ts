@@ -15,7 +15,7 @@ import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
-import { admitKeys, checkAnchor, checkOrigins, checkTimes } from "../sql/prepare.ts";
+import { admitKeys, checkAnchor, checkLogs } from "../sql/prepare.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import { misplacedProblem, type StorePaths } from "./paths.ts";
@@ -141,8 +141,7 @@ async function prepareStore(options: SqliteLedgerOptions) {
     // Again, under the lock: a copy to this store may have begun meanwhile.
     requireUnsealed(connection, path);
     await checkOwnAnchor(queries, anchor, anchorPath);
-    await checkOrigins(queries, originPrefix);
-    await checkTimes(queries, clock.now());
+    await checkLogs(queries, originPrefix, clock.now());
     const admitted = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), { keyPath, logger });
     await handOverLogs(queries, anchor, options, new SigningKeysOfStore(admitted));
     return admitted;

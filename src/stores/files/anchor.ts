@@ -9,6 +9,7 @@ import {
   createDatabaseFile,
   inTransaction,
   type OpenConnection,
+  opened,
   openConnection as openReal,
   type SqliteConnection,
   type SqliteStatement,
@@ -67,15 +68,9 @@ export class SqliteAnchor {
   /** Opens the file, which must exist. Here and later, throws `AnchorFileError` if it cannot be used. */
   static open(options: ConnectionOptions, openConnection: OpenConnection = openReal): SqliteAnchor {
     const { path } = options;
-    return naming(path, () => {
-      const connection = openConnection(options);
-      try {
-        return guarded(path, connection, new SqliteAnchor(connection, path));
-      } catch (error) {
-        connection.close();
-        throw error;
-      }
-    });
+    return naming(path, () =>
+      opened(openConnection(options), (connection) => guarded(path, connection, new SqliteAnchor(connection, path))),
+    );
   }
 
   find(tenantId: TenantId): LogState | undefined {
@@ -195,31 +190,30 @@ const commandBusyTimeoutMs = 10_000;
 
 export const anchorConnection = { readOnly: false, durability: "process" } as const;
 
-/** Creates the anchor's file if it is missing. Throws `IncompatibleStoreError` if the file is another kind. */
-export function createAnchor(path: string, busyTimeoutMs: number): void {
-  naming(path, () => {
-    createDatabaseFile(path);
-    using connection = openReal({ ...anchorConnection, path, busyTimeoutMs });
-    inTransaction(connection, () => {
-      const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
-      if (id === applicationId) return;
-      const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
-      if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`, "SVC_ANCHOR");
-      connection.exec(schema);
-    });
-  });
-}
-
 /** Opens the anchor to read it, for a command or a start. Undefined if there is no file. Throws as `SqliteAnchor.open`. */
 export function readAnchor(path: string, openConnection: OpenConnection = openReal): SqliteAnchor | undefined {
   if (!existsSync(path)) return undefined;
   return SqliteAnchor.open({ path, readOnly: true, busyTimeoutMs: commandBusyTimeoutMs }, openConnection);
 }
 
-/** Opens the anchor to write to it, and creates its file if it is missing. Throws as `createAnchor` and `SqliteAnchor.open`. */
+/**
+ * Opens the anchor to write to it, and creates its file if it is missing. Throws `IncompatibleStoreError` if the file is
+ * another kind, and as `SqliteAnchor.open`.
+ */
 export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
-  createAnchor(path, busyTimeoutMs);
-  return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs });
+  naming(path, () => createDatabaseFile(path));
+  return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs }, (options) =>
+    opened(openReal(options), (connection) => {
+      inTransaction(connection, () => {
+        const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
+        if (id === applicationId) return;
+        const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
+        if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`, "SVC_ANCHOR");
+        connection.exec(schema);
+      });
+      return connection;
+    }),
+  );
 }
 
 /**
@@ -229,14 +223,10 @@ export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
 export function openAnchorOf(path: string, storeId: string, openConnection: OpenConnection = openReal): SqliteAnchor {
   if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing: nothing may be appended.`, "SVC_ANCHOR");
   const options = { ...anchorConnection, path, busyTimeoutMs: commandBusyTimeoutMs };
-  const anchor = SqliteAnchor.open(options, openConnection);
-  try {
+  return opened(SqliteAnchor.open(options, openConnection), (anchor) => {
     if (anchor.storeId() === storeId) return anchor;
     throw new IncompatibleStoreError(`${path} is not the anchor of this store: nothing may be appended.`, "SVC_ANCHOR");
-  } catch (error) {
-    anchor.close();
-    throw error;
-  }
+  });
 }
 
 /** Makes the file refuse every write, or ends this. A store that was never served has none. */

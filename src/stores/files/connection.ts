@@ -48,16 +48,22 @@ export function openConnection({
   requireRegularFile(path);
   const url = pathToFileURL(path);
   url.searchParams.set("mode", readOnly ? "ro" : "rw");
-  const connection = new DatabaseSync(url, { readOnly, timeout: busyTimeoutMs, defensive: true });
-  try {
+  return opened(new DatabaseSync(url, { readOnly, timeout: busyTimeoutMs, defensive: true }), (connection) => {
     // The schema is not trusted to call functions: SQLite's advice for files that others may have written.
     connection.exec("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY");
     if (!readOnly) configureWriter(connection, durability ?? "machine");
+    return connection;
+  });
+}
+
+/** Makes something of an open resource, and closes the resource if that fails. */
+export function opened<Open extends { close(): void }, Result>(open: Open, make: (open: Open) => Result): Result {
+  try {
+    return make(open);
   } catch (error) {
-    connection.close();
+    open.close();
     throw error;
   }
-  return connection;
 }
 
 /**

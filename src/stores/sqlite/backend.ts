@@ -3,6 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { openAnchorOf } from "../files/anchor.ts";
 import {
   type OpenConnection,
+  opened,
   openConnection as openReal,
   passiveCheckpoint,
   readStoreId,
@@ -132,14 +133,4 @@ function emptyLog(connection: SqliteConnection): boolean {
 /** Size of the file and its write-ahead log. */
 function sizeBytes(path: string): number {
   return ["", "-wal"].reduce((sum, suffix) => sum + (statSync(path + suffix, { throwIfNoEntry: false })?.size ?? 0), 0);
-}
-
-/** Makes something of an open resource, and closes the resource if that fails. */
-function opened<Open extends { close(): void }, Result>(open: Open, make: (open: Open) => Result): Result {
-  try {
-    return make(open);
-  } catch (error) {
-    open.close();
-    throw error;
-  }
 }

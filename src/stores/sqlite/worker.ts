@@ -2,7 +2,9 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
 import {
-  type openConnection as OpenConnection,
+  type ConnectionOptions,
+  type OpenConnection,
+  opened,
   passiveCheckpoint,
   readStoreId,
   type SqliteConnection,
@@ -27,9 +29,10 @@ const { role, path, anchorPath, originPrefix, busyTimeoutMs, connectionModule, c
 if (parentPort === null) throw new Error("This file runs in a worker thread.");
 const own: MessagePort = parentPort;
 
-const { openConnection } = (await import(connectionModule)) as {
-  openConnection(options: Parameters<typeof OpenConnection>[0], data: unknown): SqliteConnection;
+const module = (await import(connectionModule)) as {
+  openConnection(options: ConnectionOptions, data: unknown): SqliteConnection;
 };
+const openConnection: OpenConnection = (options) => module.openConnection(options, connectionData);
 
 /** Copies commits into the file, from a connection beside the writer's. */
 class Checkpointer {
@@ -41,7 +44,7 @@ class Checkpointer {
    */
   checkpoint(files: readonly OpenedFile[]): void {
     requireInPlace(files);
-    this.#connection ??= openConnection({ path, readOnly: false, busyTimeoutMs }, connectionData);
+    this.#connection ??= openConnection({ path, readOnly: false, busyTimeoutMs });
     requireInPlace(files);
     passiveCheckpoint(this.#connection);
   }
@@ -64,28 +67,22 @@ let isMoved = false;
 
 function openStore(): Served {
   if (role === "checkpointer") return new Checkpointer();
-  const connection = openConnection({ path, readOnly: role !== "writer", busyTimeoutMs }, connectionData);
-  try {
+  return opened(openConnection({ path, readOnly: role !== "writer", busyTimeoutMs }), (connection) => {
     requireInPlace(data.files);
     if (readStoreId(connection) !== data.storeId) throw new StoreMovedError(`${path} is another store by now`);
     files = data.files;
     return role !== "writer" ? openReader(connection) : openWriter(connection);
-  } catch (error) {
-    connection.close();
-    throw error;
-  }
+  });
 }
 
 function openReader(connection: SqliteConnection): SqliteReader {
-  const open = (options: Parameters<typeof OpenConnection>[0]) => openConnection(options, connectionData);
-  hideErased(connection, readNotedErasures(connection, anchorPath, open));
+  hideErased(connection, readNotedErasures(connection, anchorPath, openConnection));
   return sqliteReader(connection);
 }
 
 function openWriter(connection: SqliteConnection): SqliteWriter {
   const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
-  const anchor = SqliteAnchor.open(options, (anchorOptions) => openConnection(anchorOptions, connectionData));
-  try {
+  return opened(SqliteAnchor.open(options, openConnection), (anchor) => {
     requireInPlace([data.anchorFile]);
     const writer = new SqliteWriter(connection, anchor, originPrefix);
     const [database, ...links] = data.files;
@@ -97,10 +94,7 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
     files = [file, held.file, anchorFile, ...links];
     otherFiles = [index, ...besideAnchor];
     return writer;
-  } catch (error) {
-    anchor.close();
-    throw error;
-  }
+  });
 }
 
 /** The writer serves nothing from a missing file: it checks before its answer, and after a failure before its work. */

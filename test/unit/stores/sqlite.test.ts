@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { beforeEach, expect, test } from "vitest";
 import { encodeRecord } from "../../../src/ledger/append/record-text.ts";
 import { seedBytes } from "../../../src/ledger/append/sequence.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/files/anchor.ts";
+import { openAnchor } from "../../../src/stores/files/anchor.ts";
 import { openConnection, requireSafeBlocks, type SqliteConnection } from "../../../src/stores/files/connection.ts";
 import { openSqliteArchive } from "../../../src/stores/sqlite/backend.ts";
 import { openSqliteStores } from "../../../src/stores/sqlite/open-ledger.ts";
@@ -132,8 +132,7 @@ function writerOf(change = (connection: SqliteConnection) => connection) {
   const connection = openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
   connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   const anchorPath = `${path}.anchor`;
-  createAnchor(anchorPath, 1_000);
-  const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs: 0 });
+  const anchor = openAnchor(anchorPath, 0);
   return { connection, writer: new SqliteWriter(change(connection), anchor, "o") };
 }
 

@@ -118,14 +118,9 @@ function hexOf(value: string, hexLength: number): string | undefined {
 }
 
 /** Algorithms of programs such as `sha256sum`, by the number of hexadecimal digits that they print. */
-const printed: ReadonlyMap<number, string> = new Map([
-  [32, "md5"],
-  [40, "sha1"],
-  [56, "sha224"],
-  [64, "sha256"],
-  [96, "sha384"],
-  [128, "sha512"],
-]);
+const printed: ReadonlyMap<number | undefined, string> = new Map(
+  ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"].map((name) => [byName.get(name)?.hexLength, name] as const),
+);
 
 /**
  * Returns the canonical digest of what a person enters: `algorithm:value`; hexadecimal digits alone, of MD5, SHA-1 or

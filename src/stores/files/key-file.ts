@@ -4,7 +4,7 @@ import { createPrivateKey } from "node:crypto";
 import { closeSync, fsyncSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../../base/ids.ts";
-import { parseJson } from "../../base/json.ts";
+import { objectOf, orUndefined, parseJson } from "../../base/json.ts";
 import {
   codeText,
   isFileError,
@@ -100,18 +100,10 @@ function statementText({ operator, reason }: ErasureStatement): string {
 
 function parseStatement(path: string, text: string | undefined): ErasureStatement | undefined {
   if (text === undefined) return undefined;
-  const { operator, reason } = orEmpty(() => parseJson(text));
+  const { operator, reason } = objectOf(orUndefined(() => parseJson(text)));
   if (isStatementText(operator, maxOperatorLength) && isStatementText(reason, maxReasonLength))
     return { operator, reason };
   throw new KeyFileError(`${path} has a line "Rotation:" that does not name operator and reason.`);
-}
-
-function orEmpty(parse: () => unknown): { readonly operator?: unknown; readonly reason?: unknown } {
-  try {
-    return Object(parse());
-  } catch {
-    return {};
-  }
 }
 
 function parseKey(path: string, pem: string): SigningKey {

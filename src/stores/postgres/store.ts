@@ -1,7 +1,6 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
-import type { ProofUse, ReplayStore } from "../../auth/replay-store.ts";
+import type { ReplayStore } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { TenantId } from "../../base/ids.ts";
 import { outsideConnections } from "../../base/timers.ts";
 import type { PortionCounters } from "../../domain/ports.ts";
 import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts";
@@ -10,7 +9,7 @@ import type { SigningKeysOfStore } from "../sql/key-ring.ts";
 import { keepingCosignature, keepRevision } from "../sql/log-rows.ts";
 import { type Transaction, throughAll, translated } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
-import { givingBack, keyTenant, noteProofs, ProofBatches, takePortion } from "../sql/shared.ts";
+import { givingBack, keyTenant, noteProofs, ProofBatches, type ProofRow, takePortion } from "../sql/shared.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
 import type { LogWriter } from "./log-writer.ts";
@@ -85,28 +84,18 @@ async function makeProbe(pool: ConnectionPool, keys: SigningKeysOfStore, nowMs: 
 
 /** Short-lived state that replicas share. Each tenant's counters, and its proofs, have their own transactions. */
 function countersIn(pool: ConnectionPool, clock: Clock): ReplayStore & PortionCounters {
-  const proofs = new Map<TenantId, ProofBatches>();
   const transact = <Result>(work: (transaction: Transaction) => Promise<Result>, key: string) =>
     pool.retrying(() => pool.transaction(work), key);
-  /** A batch's waits are not bounded by its first caller's time limit. */
-  const proofsOf = (tenantId: TenantId) =>
-    new ProofBatches((rows) =>
-      outsideConnections(() =>
-        transact((transaction) => noteProofs(transaction, tenantId, rows, clock.now()), tenantId),
-      ),
-    );
+  const write = (rows: readonly ProofRow[]) => {
+    const [{ tenantId }] = rows as readonly [ProofRow, ...ProofRow[]];
+    const note = (transaction: Transaction) => noteProofs(transaction, tenantId, rows, clock.now());
+    // A batch's waits are not bounded by its first caller's time limit.
+    return outsideConnections(() => transact(note, tenantId));
+  };
+  const proofs = new ProofBatches(write, ({ tenantId }) => tenantId);
   return {
     /** Rejects with an error of the driver, `UnknownOutcomeError` or `store_unavailable` if the answer is unknown. */
-    async firstUse(use: ProofUse, expiresAtMs) {
-      const { tenantId } = use;
-      const batches = proofs.get(tenantId) ?? proofsOf(tenantId);
-      proofs.set(tenantId, batches);
-      try {
-        return await pool.inTime(batches.firstUse(use, expiresAtMs));
-      } finally {
-        if (batches.isIdle) proofs.delete(tenantId);
-      }
-    },
+    firstUse: (use, expiresAtMs) => pool.inTime(proofs.firstUse(use, expiresAtMs)),
     /** A portion of unknown outcome is requested again, and may be lost. */
     takePortion: (limit, wanted) =>
       transact((transaction) => takePortion(transaction, limit, wanted, clock.now()), keyTenant(limit) || "addresses"),

@@ -126,36 +126,39 @@ interface Waiting extends PromiseWithResolvers<boolean> {
 
 export class ProofBatches {
   readonly #write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>;
-  readonly #waiting: Waiting[] = [];
-  #writing = false;
+  readonly #laneOf: (use: ProofUse) => string;
+  /** Of each lane with a write. */
+  readonly #waiting = new Map<string, Waiting[]>();
 
-  /** @param write returns for each row, in order, whether its use is the first; durable when it resolves */
-  constructor(write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>) {
+  /**
+   * @param write returns for each row, in order, whether its use is the first; durable when it resolves
+   * @param laneOf name of the lane of a use: lanes do not wait for each other, nor share a write
+   */
+  constructor(write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>, laneOf: (use: ProofUse) => string) {
     this.#write = write;
-  }
-
-  get isIdle(): boolean {
-    return !this.#writing;
+    this.#laneOf = laneOf;
   }
 
   /** Rejects as `write` does, and with `store_unavailable` if too many calls wait. */
   firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
-    if (this.#waiting.length >= maxWaiting) return Promise.reject(unavailable("Too many proofs wait to be noted."));
+    const lane = this.#laneOf(use);
+    const queue = this.#waiting.get(lane) ?? [];
+    if (queue.length >= maxWaiting) return Promise.reject(unavailable("Too many proofs wait to be noted."));
     const waiting = { row: { ...use, expiresAtMs }, ...Promise.withResolvers<boolean>() };
-    this.#waiting.push(waiting);
-    if (!this.#writing) void this.#writeAll();
+    queue.push(waiting);
+    if (!this.#waiting.has(lane)) void this.#writeAll(lane, queue);
     return waiting.promise;
   }
 
-  async #writeAll(): Promise<void> {
-    this.#writing = true;
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, maxBatch);
+  async #writeAll(lane: string, queue: Waiting[]): Promise<void> {
+    this.#waiting.set(lane, queue);
+    while (queue.length > 0) {
+      const batch = queue.splice(0, maxBatch);
       await this.#write(batch.map(({ row }) => row)).then(
         (first) => batch.forEach(({ resolve }, at) => void resolve(first[at] === true)),
         (error: unknown) => batch.forEach(({ reject }) => void reject(error)),
       );
     }
-    this.#writing = false;
+    this.#waiting.delete(lane);
   }
 }

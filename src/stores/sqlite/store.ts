@@ -34,7 +34,11 @@ export function sqliteStore({ threads, clock, random, keys }: SqliteStoreOptions
   const writer: Remote<SqliteWriter> = remote((request) => threads.writer.call(request));
   const reader: Remote<SqliteReader> = remote((request) => threads.reader.call(request));
   const searcher: Remote<SqliteReader> = remote((request) => threads.searcher.call(request));
-  const proofs = new ProofBatches((rows) => writer.noteProofs(rows, clock.now()));
+  // One writer, and so one lane.
+  const proofs = new ProofBatches(
+    (rows) => writer.noteProofs(rows, clock.now()),
+    () => "",
+  );
   return {
     async write(batches) {
       const texts = batches.map((batch) => ({ ...batch, records: batch.records.map(({ text }) => text) }));

@@ -6,6 +6,7 @@ import type { TenantId } from "../../base/ids.ts";
 import { planBatch } from "../../ledger/append/batch-plan.ts";
 import { edgeOf, edgeTiles } from "../../ledger/append/edge.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
+import { encodedRegistrations } from "../../ledger/artifacts/registration-index.ts";
 import {
   type BatchFailure,
   type BatchResult,
@@ -27,7 +28,7 @@ import { findKept, type KeptRow, keptCalls, knownScopes, tilesOfKept } from "./i
 import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-rows.ts";
 import { type AppendedLog, insertHead, type LogTools, type OwnRows, touch, writeRows } from "./log-tools.ts";
 import type { Transaction } from "./queries.ts";
-import { addRegistrations, type FreshBatch } from "./registrations.ts";
+import { addRegistrations, type TenantRegistrations } from "./registrations.ts";
 import { tables } from "./schema.ts";
 import { additionOf, leavesToRead, type ReadAgain, type SearchIndex, type Waiting } from "./search-backlog.ts";
 import { indexesOf } from "./search-segments.ts";
@@ -202,7 +203,7 @@ function toReadAgain(parts: readonly Part[]): readonly OwnRange[] {
 
 interface Added extends AppendedLog {
   readonly result: BatchResult;
-  readonly registering?: FreshBatch;
+  readonly registering?: TenantRegistrations;
 }
 
 /** Makes the rows of parts, and sends them while those of others are made. */
@@ -285,7 +286,8 @@ class Appending {
       waiting = search.waiting;
       read = undefined;
     }
-    const registering = { tenantId, records: fresh, sequenced: first };
+    const registrations = encodedRegistrations(fresh, first.firstLeafIndex);
+    const registering = { tenantId, registrations, freshKey: first.artifactKey };
     return { log: log as StoredHead, waiting, registering, committed };
   }
 

@@ -1,9 +1,7 @@
 /** The index of registrations: writes it, in transactions under the lock of a log's head, and reads it. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { Sequenced } from "../../ledger/append/sequence.ts";
 import {
   byArtifact,
-  encodedRegistrations,
   type FreshRegistrations,
   indexChange,
   pageBytes,
@@ -17,7 +15,6 @@ import {
   registrationsOf,
 } from "../../ledger/artifacts/registrations.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
-import type { EncodedRecord } from "../../ledger/ports/store.ts";
 import { DamagedError } from "../files/errors.ts";
 import { visibleOpening } from "./log-rows.ts";
 import {
@@ -124,22 +121,6 @@ export async function findRegistrations(
   return Promise.all(names.map(find));
 }
 
-/** A tenant's batch, which may register artifacts. */
-export interface FreshBatch {
-  readonly tenantId: TenantId;
-  readonly records: readonly EncodedRecord[];
-  readonly sequenced: Pick<Sequenced, "firstLeafIndex" | "artifactKey">;
-}
-
-/** Adds registrations of batches to the indexes, under the locks of the heads. */
-export function addRegistrations(transaction: Transaction, batches: readonly FreshBatch[]): Promise<void> {
-  const fresh = batches.map(({ tenantId, records, sequenced: { firstLeafIndex, artifactKey } }) => {
-    const registrations = encodedRegistrations(records, firstLeafIndex);
-    return { tenantId, registrations, freshKey: artifactKey };
-  });
-  return index(transaction, fresh);
-}
-
 /**
  * Makes the index again from all leaves of the log, in a transaction under the lock of its head. Lookups see the old
  * index until the commit. Rejects with `DamagedError` if a registration does not open: its artifact is unknown.
@@ -156,21 +137,22 @@ export async function rebuildRegistrations(
     const end = Math.min(size, first + leavesEach);
     const { rows } = await transaction.query(toIndex, [tenantId, first, end, registrationMark]);
     const page = toRegistrationRows(rows);
-    await index(transaction, [{ tenantId, registrations: page.map(openRegistrations), freshKey }]);
+    await addRegistrations(transaction, [{ tenantId, registrations: page.map(openRegistrations), freshKey }]);
     const ofPage = page.reduce((sum, { leaf, sealed }) => sum + leaf.length + sealed.length, 0);
     first = ofPage < pageBytes ? end : (page.at(-1)?.leafIndex ?? end) + 1;
   }
 }
 
 /** Registrations of a tenant, to be indexed. */
-interface Indexable {
+export interface TenantRegistrations {
   readonly tenantId: TenantId;
   readonly registrations: readonly ReadonlyMap<string, Registration>[];
   /** For a log that has none yet. */
   readonly freshKey: Uint8Array;
 }
 
-async function index(transaction: Transaction, all: readonly Indexable[]): Promise<void> {
+/** Adds registrations to the indexes, under the locks of the heads. */
+export async function addRegistrations(transaction: Transaction, all: readonly TenantRegistrations[]): Promise<void> {
   const registering = all.filter(({ registrations }) => registrations.some(({ size }) => size > 0));
   if (registering.length === 0) return;
   const tenants = registering.map(({ tenantId }) => toRow(tenantId));

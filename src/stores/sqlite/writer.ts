@@ -165,9 +165,8 @@ export class SqliteWriter {
 
   /** A real write, because a full disk still reads and locks. */
   async probe(nowMs: number, signingKey: Uint8Array): Promise<void> {
-    await transactOn(this.#connection, async () => {
+    await this.#transact(async () => {
       await this.#requireNewest(signingKey);
-      this.#count.run();
       if (Number(this.#probe.run(nowMs).changes) !== 1) throw new Error("The store has lost its identity.");
     });
     this.#anchor.probe(nowMs);

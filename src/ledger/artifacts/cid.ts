@@ -1,23 +1,11 @@
 /** Content identifiers (CID) of artifacts: https://github.com/multiformats/cid */
-import * as base2 from "multiformats/bases/base2";
-import * as base8 from "multiformats/bases/base8";
-import * as base10 from "multiformats/bases/base10";
-import * as base16 from "multiformats/bases/base16";
-import * as base32 from "multiformats/bases/base32";
-import * as base36 from "multiformats/bases/base36";
-import * as base58 from "multiformats/bases/base58";
-import * as base64 from "multiformats/bases/base64";
-import * as base256emoji from "multiformats/bases/base256emoji";
-import { CID } from "multiformats/cid";
-import * as raw from "multiformats/codecs/raw";
-import { create as createMultihash } from "multiformats/hashes/digest";
+import { bases, CID, codecs, digest } from "multiformats/basics";
 import { defined } from "../../base/json.ts";
 import { type HashName, hashFunctionOf } from "./digest.ts";
 
 /** All of multibase: an artifact that is not recognized in another spelling would look unregistered. */
-const bases = [base2, base8, base10, base16, base32, base36, base58, base64, base256emoji].flatMap((each) =>
-  Object.values(each),
-);
+const multibases = Object.values(bases);
+const { raw } = codecs;
 
 const sha256Code = 0x12;
 
@@ -36,11 +24,11 @@ interface CidHash {
 export function parseCid(text: string): CidHash | undefined {
   try {
     const cid = cidOf(text);
-    const { code, digest } = cid.multihash;
+    const { code, digest: hashed } = cid.multihash;
     const { hash, names } = hashFunctionOf(code) ?? {};
     return {
       isRaw: cid.version === 1 && cid.code === raw.code,
-      hex: Buffer.from(digest).toString("hex"),
+      hex: Buffer.from(hashed).toString("hex"),
       ...defined({ hash, algorithm: names?.[0] }),
     };
   } catch {
@@ -59,7 +47,7 @@ export function canonicalCid(text: string): string | undefined {
 
 /** Throws if the text is not a CID. */
 function cidOf(text: string): CID {
-  const base = bases.find(({ prefix }) => text.startsWith(prefix));
+  const base = multibases.find(({ prefix }) => text.startsWith(prefix));
   // Version 0 is always base58btc without a prefix.
   if (base === undefined) return CID.parse(text);
   const cid = CID.decode(base.decode(text));
@@ -73,6 +61,6 @@ function cidOf(text: string): CID {
  * @param sha256Hex their SHA-256 in hexadecimal
  */
 export function rawCid(sha256Hex: string): string {
-  const multihash = createMultihash(sha256Code, Buffer.from(sha256Hex, "hex"));
+  const multihash = digest.create(sha256Code, Buffer.from(sha256Hex, "hex"));
   return CID.createV1(raw.code, multihash).toString();
 }

@@ -31,11 +31,6 @@ export interface NotedErasure {
   readonly recordId: RecordId;
 }
 
-/** Why a record of the tenant must not be erased. */
-export type Unerasable =
-  /** Other records depend on this kind: see `unerasable`. */
-  { readonly why: "kind"; readonly kind: RecordKind } | { readonly why: "held"; readonly hold: LegalHold };
-
 /** Why a record is not erased; `unknown` if the tenant has none with this id. */
 export type ErasureRefusal = { readonly recordId: RecordId } & (ReapplyRefusal | { readonly why: "unknown" });
 
@@ -80,8 +75,14 @@ export interface UndoneErasure {
   readonly refusal: ReapplyRefusal | undefined;
 }
 
-/** `unproven`: the store lists the record as erased, and the log has no leaf for the erasure. */
-export type ReapplyRefusal = Unerasable | { readonly why: "unproven" };
+/**
+ * Why a record of the tenant must not be erased. `kind`: other records depend on it (see `unerasable`); `unproven`: the
+ * store lists the record as erased, and the log has no leaf for the erasure.
+ */
+export type ReapplyRefusal =
+  | { readonly why: "kind"; readonly kind: RecordKind }
+  | { readonly why: "held"; readonly hold: LegalHold }
+  | { readonly why: "unproven" };
 
 /** Result of repeating erasures. */
 export interface ReapplyResult {

@@ -26,10 +26,6 @@ export class WitnessQuorum {
     this.#context = context;
   }
 
-  get origin(): string {
-    return this.#state.origin;
-  }
-
   /** Why nothing may be appended: one witness that has seen another history is enough. */
   get problem(): string | undefined {
     if (this.#setBack !== undefined) return this.#setBack.message;
@@ -98,10 +94,10 @@ export class WitnessQuorum {
   /** Asks witnesses that failed or reported a fault again. Resolves with whether all is well. */
   async retry(): Promise<boolean> {
     if (this.#setBack !== undefined) {
-      const head = await this.#context.head(logNameOf(this.origin)).catch(() => undefined);
+      const head = await this.#context.head(logNameOf(this.#state.origin)).catch(() => undefined);
       if (head !== undefined && head.size >= this.#setBack.size) this.#setBack = undefined;
     }
-    await Promise.all(this.atWitnesses.map((each) => (each.status.kind === "cosigned" ? undefined : each.submit())));
+    await this.ask();
     return this.failing === 0 && this.problem === undefined;
   }
 

@@ -144,19 +144,15 @@ export class Witnesses implements SharedAnchor {
   }
 
   #add(state: LogState, stored: readonly StoredCosignature[]): WitnessQuorum {
-    const log = this.#quorumOf(state, stored);
-    this.#logs.set(state.tenantId, log);
-    this.#byOrigin.set(state.origin, log);
-    return log;
-  }
-
-  #quorumOf(state: LogState, stored: readonly StoredCosignature[]): WitnessQuorum {
     const { witnesses, logs, clock, timers, quorum, awaited } = this.#options;
     const context = { logs, clock, onEnded: (atWitness: WitnessLog) => this.#ended(atWitness, state.tenantId) };
     const atWitnesses = witnesses.map(
       (witness) => new WitnessLog(witness, state, soundTree(state, witness.verifier, stored, clock), context),
     );
-    return new WitnessQuorum(state, atWitnesses, { quorum, awaited, timers, head: (name) => logs.head(name) });
+    const log = new WitnessQuorum(state, atWitnesses, { quorum, awaited, timers, head: (name) => logs.head(name) });
+    this.#logs.set(state.tenantId, log);
+    this.#byOrigin.set(state.origin, log);
+    return log;
   }
 
   #ended(atWitness: WitnessLog, tenantId: TenantId): void {

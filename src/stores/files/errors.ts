@@ -6,28 +6,20 @@ export class DamagedError extends Error {
   override readonly name = "DamagedError";
 }
 
-// Each has the setting, or the option, that it is about. The name precedes the message.
-
-/** The name for what was thrown; that of the store if it has none. */
+/** The setting, or the option, that what was thrown is about, for the beginning of a message. */
 export function settingOf(thrown: unknown): string {
   return thrown instanceof Error && "setting" in thrown ? String(thrown.setting) : "SVC_STORE";
 }
 
-/** This program cannot use the store as it is; the message is for the operator. */
+/** This program cannot use the store, or a file of it, as it is; the message is for the operator. */
 export class IncompatibleStoreError extends Error {
   override readonly name = "IncompatibleStoreError";
   readonly setting: string;
 
-  constructor(message: string, setting = "SVC_STORE") {
-    super(message);
+  constructor(message: string, setting = "SVC_STORE", options?: ErrorOptions) {
+    super(message, options);
     this.setting = setting;
   }
-}
-
-/** A store cannot be copied to that place. */
-export class BackupTargetError extends Error {
-  override readonly name = "BackupTargetError";
-  readonly setting = "--to";
 }
 
 /** The anchor's file cannot be used; the store itself may be sound. The message names the file. */

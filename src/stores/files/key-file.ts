@@ -17,6 +17,7 @@ import {
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";
+import { IncompatibleStoreError } from "./errors.ts";
 
 /** A key, with the operator's statement from its rotation, for the record that hands the logs over. */
 export interface FileKey extends SigningKey {
@@ -28,13 +29,12 @@ export type SigningKeys = readonly [FileKey, ...FileKey[]];
 /** JSON of an operator's statement may precede a key, in text that PEM readers skip (RFC 7468 §2, §5.2). */
 const pemKey = /(?:^Rotation: (?<statement>.*)\n)?(?<pem>-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----)/gm;
 
-/** The file cannot be used, or made; the message says why, without the file's content. */
-export class KeyFileError extends Error {
-  override readonly name = "KeyFileError";
-  readonly setting = "SVC_LEDGER_KEY";
+/** The file cannot be used, or made. The message says why, without the file's content. */
+function keyFileError(message: string, cause?: unknown): IncompatibleStoreError {
+  return new IncompatibleStoreError(message, "SVC_LEDGER_KEY", { cause });
 }
 
-/** Reads the keys; undefined if there is no file. Throws a KeyFileError. */
+/** Reads the keys; undefined if there is no file. Throws `IncompatibleStoreError` if the file cannot be used. */
 export function readKeyFile(path: string): SigningKeys | undefined {
   const text = readText(path);
   if (text === undefined) return undefined;
@@ -42,7 +42,7 @@ export function readKeyFile(path: string): SigningKeys | undefined {
     ...parseKey(path, groups?.pem ?? ""),
     statement: parseStatement(path, groups?.statement),
   }));
-  if (first === undefined) throw new KeyFileError(`${path} holds no private key in PEM (PKCS #8, no passphrase).`);
+  if (first === undefined) throw keyFileError(`${path} holds no private key in PEM (PKCS #8, no passphrase).`);
   return [first, ...rest];
 }
 
@@ -66,7 +66,7 @@ export function createKeyFile(path: string, keys: SigningKeys): void {
   syncDirectory(dirname(path));
 }
 
-/** Makes a key and its file, or reads one made meanwhile. Throws a KeyFileError. */
+/** Makes a key and its file, or reads one made meanwhile. Throws `IncompatibleStoreError` if it cannot. */
 export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
   const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
   try {
@@ -74,7 +74,7 @@ export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | und
     return keys;
   } catch (error) {
     if (isFileError(error, ["EEXIST"])) return readKeyFile(keyPath);
-    throw new KeyFileError(`${keyPath} cannot be made${codeText(error)}.`, { cause: error });
+    throw keyFileError(`${keyPath} cannot be made${codeText(error)}.`, error);
   }
 }
 
@@ -103,14 +103,14 @@ function parseStatement(path: string, text: string | undefined): ErasureStatemen
   const { operator, reason } = objectOf(orUndefined(() => parseJson(text)));
   if (isStatementText(operator, maxOperatorLength) && isStatementText(reason, maxReasonLength))
     return { operator, reason };
-  throw new KeyFileError(`${path} has a line "Rotation:" that does not name operator and reason.`);
+  throw keyFileError(`${path} has a line "Rotation:" that does not name operator and reason.`);
 }
 
 function parseKey(path: string, pem: string): SigningKey {
   try {
     return signingKey(createPrivateKey(pem));
   } catch (cause) {
-    throw new KeyFileError(`${path} holds a key that is no Ed25519 private key.`, { cause });
+    throw keyFileError(`${path} holds a key that is no Ed25519 private key.`, cause);
   }
 }
 
@@ -118,7 +118,7 @@ function readText(path: string): string | undefined {
   try {
     return readIfThere(path);
   } catch (error) {
-    if (error instanceof NotRegularFileError) throw new KeyFileError(`${error.message}.`, { cause: error });
-    throw new KeyFileError(`${path} cannot be read${codeText(error)}.`, { cause: error });
+    if (error instanceof NotRegularFileError) throw keyFileError(`${error.message}.`, error);
+    throw keyFileError(`${path} cannot be read${codeText(error)}.`, error);
   }
 }

@@ -26,8 +26,8 @@ export interface StoreSettings {
 export interface StoreBackend {
   /**
    * Opens the store for a service. Rejects with `IncompatibleStoreError` if the schema is not this program's, a log
-   * contradicts the anchor or the key is not the store's own; with `KeyFileError` if the key file cannot be used; with
-   * an error of the driver or the file system if the store cannot be opened.
+   * contradicts the anchor or the key is not the store's own, or its file cannot be used; with an error of the driver or
+   * the file system if the store cannot be opened.
    */
   openStores(settings: ServiceSettings, machine: ServiceMachine): Promise<ServiceStores>;
   /** Opens the store for reading. Like the next one, rejects if it is missing or unusable, for the operator. */

@@ -14,7 +14,7 @@ import { basename, dirname, join } from "node:path";
 import { messageOf } from "../../base/errors.ts";
 import { isFileError, syncDirectory } from "../../files/file-system.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
-import { BackupTargetError, IncompatibleStoreError } from "../files/errors.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
 import type { Backup } from "../sql/backend.ts";
 import { heads } from "../sql/log-rows.ts";
 import type { StorePaths } from "./paths.ts";
@@ -46,16 +46,16 @@ export async function backUpSqlite({ path, anchorPath }: StorePaths, target: str
 /** SQLite also writes to files beside a database: their names are refused, whether they exist or not. */
 function refuseOwnFiles(target: string, paths: readonly string[]): void {
   if (lstatSync(target, { throwIfNoEntry: false }) !== undefined)
-    throw new BackupTargetError(`${target} is there already: a backup replaces nothing.`);
+    throw new IncompatibleStoreError(`${target} is there already: a backup replaces nothing.`, "--to");
   const directory = realPathIfThere(dirname(target));
-  if (directory === undefined) throw new BackupTargetError(`${dirname(target)} is missing.`);
+  if (directory === undefined) throw new IncompatibleStoreError(`${dirname(target)} is missing.`, "--to");
   const place = join(directory, basename(target));
   const own = paths.flatMap((path) => {
     const real = realPathIfThere(path) ?? path;
     return [real, path].flatMap((each) => ["", "-wal", "-shm", "-journal"].map((suffix) => each + suffix));
   });
   if (own.includes(place) || own.includes(target))
-    throw new BackupTargetError(`${target} is the place of a file of the store itself.`);
+    throw new IncompatibleStoreError(`${target} is the place of a file of the store itself.`, "--to");
 }
 
 function realPathIfThere(path: string): string | undefined {
@@ -66,12 +66,10 @@ function createPrivate(path: string): number {
   try {
     return openSync(path, "wx", 0o600);
   } catch (error) {
-    throw new BackupTargetError(
-      isFileError(error, ["EEXIST"])
-        ? `${path} is there: another backup is under way. Remove it where none is.`
-        : messageOf(error),
-      { cause: error },
-    );
+    const problem = isFileError(error, ["EEXIST"])
+      ? `${path} is there: another backup is under way. Remove it where none is.`
+      : messageOf(error);
+    throw new IncompatibleStoreError(problem, "--to", { cause: error });
   }
 }
 

@@ -85,6 +85,27 @@ function makeOne(path: string, mode: number): void {
   }
 }
 
+/**
+ * Creates a file with mode 0600, and its missing directories with 0700. Durable when it returns. Throws a file system
+ * error, `EEXIST` if the file exists, and leaves no file then that it made: on a full disk, one without its text.
+ */
+export function createFile(path: string, text: string): void {
+  const firstCreated = makeDirectory(dirname(path), 0o700);
+  const file = openSync(path, "wx", 0o600);
+  try {
+    writeFileSync(file, text);
+    fsyncSync(file);
+  } catch (error) {
+    rmSync(path, { force: true });
+    throw error;
+  } finally {
+    closeSync(file);
+  }
+  // A new name is durable once its directory is.
+  syncDirectory(dirname(path));
+  if (firstCreated !== undefined) syncDirectory(dirname(firstCreated));
+}
+
 // Changes a file atomically, one process at a time.
 
 /**

@@ -1,9 +1,9 @@
 /** How the service opens SQLite: every setting that durability and safety depend on, in one place. */
-import { closeSync, existsSync, fsyncSync, openSync, statfsSync } from "node:fs";
+import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
-import { isFileError, makeDirectory, requireRegularFile, syncDirectory } from "../../files/file-system.ts";
+import { createFile, isFileError, requireRegularFile } from "../../files/file-system.ts";
 import { IncompatibleStoreError } from "./errors.ts";
 
 export interface SqliteStatement {
@@ -134,24 +134,13 @@ export const sealing = {
     tables.flatMap((table) => verbs.map((verb) => `DROP TRIGGER IF EXISTS sealed_${table}_${verb}`)),
 };
 
-/**
- * Creates the file (mode 0600) and its directories (0700) if they are missing; existing ones keep their modes. SQLite
- * gives its write-ahead files the mode of the database.
- */
+/** Creates a missing file, as `createFile` does. SQLite gives its write-ahead files the mode of the database. */
 export function createDatabaseFile(path: string): void {
-  const directory = dirname(path);
-  const firstCreated = makeDirectory(directory, 0o700);
   try {
-    const file = openSync(path, "wx", 0o600);
-    fsyncSync(file);
-    closeSync(file);
+    createFile(path, "");
   } catch (error) {
-    if (isFileError(error, ["EEXIST"])) return;
-    throw error;
+    if (!isFileError(error, ["EEXIST"])) throw error;
   }
-  // A new name is durable once its directory is.
-  syncDirectory(directory);
-  if (firstCreated !== undefined) syncDirectory(dirname(firstCreated));
 }
 
 /** Size of the parts of the shared index (`-shm`) that SQLite allocates before it writes to them through memory. */

@@ -1,17 +1,14 @@
 /** The file of the keys that sign checkpoints: PEM, the current key first, retiring ones after it. */
 
 import { createPrivateKey } from "node:crypto";
-import { closeSync, fsyncSync, openSync, rmSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
 import type { RandomFill } from "../../base/ids.ts";
 import { objectOf, orUndefined, parseJson } from "../../base/json.ts";
 import {
   codeText,
+  createFile,
   isFileError,
-  makeDirectory,
   NotRegularFileError,
   readIfThere,
-  syncDirectory,
   updateFile,
 } from "../../files/file-system.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
@@ -46,24 +43,9 @@ export function readKeyFile(path: string): SigningKeys | undefined {
   return [first, ...rest];
 }
 
-/**
- * Writes a key file. Mode 0600; durable when it returns. Throws a file system error, `EEXIST` if the file exists, and
- * leaves no file then that it made.
- */
+/** Writes a key file, as `createFile` does. */
 export function createKeyFile(path: string, keys: SigningKeys): void {
-  makeDirectory(dirname(path), 0o700);
-  const file = openSync(path, "wx", 0o600);
-  try {
-    writeFileSync(file, pemOf(keys));
-    fsyncSync(file);
-  } catch (error) {
-    // On a full disk. A file without a key would be refused from then on.
-    rmSync(path, { force: true });
-    throw error;
-  } finally {
-    closeSync(file);
-  }
-  syncDirectory(dirname(path));
+  createFile(path, pemOf(keys));
 }
 
 /** Makes a key and its file, or reads one made meanwhile. Throws `IncompatibleStoreError` if it cannot. */

@@ -11,8 +11,14 @@ import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
-import { type Admission, admitKeys, checkAnchor, checkLogs } from "../sql/prepare.ts";
-import { readCopyState, requireServable } from "../sql/store-checks.ts";
+import {
+  type Admission,
+  admitKeys,
+  checkAnchor,
+  checkLogs,
+  readCopyState,
+  requireServable,
+} from "../sql/store-checks.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";

@@ -15,7 +15,7 @@ import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
-import { admitKeys, checkAnchor, checkLogs } from "../sql/prepare.ts";
+import { admitKeys, checkAnchor, checkLogs } from "../sql/store-checks.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import { misplacedProblem, type StorePaths } from "./paths.ts";

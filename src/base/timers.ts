@@ -88,11 +88,13 @@ export async function mapInTurns<Item, Made>(
   return made;
 }
 
-/** Returns a function that runs the action; calls during a run share its result. */
-export function singleFlight<T>(action: () => Promise<T>): () => Promise<T> {
+/** Returns a function that runs the action; calls during a run share its result, whatever their arguments. */
+export function singleFlight<Args extends readonly unknown[], T>(
+  action: (...args: Args) => Promise<T>,
+): (...args: Args) => Promise<T> {
   let running: Promise<T> | undefined;
-  return () => {
-    running ??= action().finally(() => {
+  return (...args) => {
+    running ??= action(...args).finally(() => {
       running = undefined;
     });
     return running;

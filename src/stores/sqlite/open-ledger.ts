@@ -2,6 +2,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
+import { singleFlight } from "../../base/timers.ts";
 import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
@@ -89,7 +90,11 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
   const thread = (role: WorkerData["role"], more: Partial<ConstructorParameters<typeof StoreThread>[1]> = {}) =>
     new StoreThread({ ...data, role }, { limits, logger, ...more });
   const checkpointer = thread("checkpointer");
-  const writer = thread("writer", { onLongLog: checkpointing(checkpointer) });
+  const checkpoint = singleFlight((files: readonly OpenedFile[]) =>
+    checkpointer.call({ call: "checkpoint", args: [files] }),
+  );
+  // After a failure the log stays longer, up to a length at which the writer copies it.
+  const writer = thread("writer", { onLongLog: (files) => void checkpoint(files).catch(() => {}) });
   const threads = { writer, reader: thread("reader"), searcher: thread("searcher"), checkpointer };
   const store = sqliteStore({ threads, clock, random, keys });
   try {
@@ -107,20 +112,6 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
     await store.close();
     throw error;
   }
-}
-
-/** Copies the write-ahead log into the file in another thread than the writer's, once at a time. */
-function checkpointing(checkpointer: StoreThread): (files: readonly OpenedFile[]) => void {
-  let isUnderWay = false;
-  return (files) => {
-    if (isUnderWay) return;
-    isUnderWay = true;
-    const ended = () => {
-      isUnderWay = false;
-    };
-    // After a failure the log stays longer, up to a length at which the writer copies it.
-    checkpointer.call({ call: "checkpoint", args: [files] }).then(ended, ended);
-  };
 }
 
 /**

@@ -137,7 +137,7 @@ test("an older store under a newer -wal file is refused, and so is the reverse, 
 
 test("an anchor refuses a tree of the same size with another root, or of another log, with all its batch", async () => {
   await append(3);
-  const anchor = SqliteAnchor.open({ ...anchorConnection, path: fixture.store.anchorPath, busyTimeoutMs: 1_000 });
+  const anchor = SqliteAnchor.open({ ...anchorConnection, path: fixture.store.anchorPath });
   const noted = anchor.find(alice) as LogState;
   const other = { ...noted, root: new Uint8Array(32) };
   const [newer, origin] = [{ ...noted, tenantId: bob, size: 9 }, `${noted.origin}0`];
@@ -151,7 +151,7 @@ test("an anchor refuses a tree of the same size with another root, or of another
 
 test("an anchor whose rollback failed commits later notes", async () => {
   await append(3);
-  const options = { ...anchorConnection, path: fixture.store.anchorPath, busyTimeoutMs: 1_000 };
+  const options = { ...anchorConnection, path: fixture.store.anchorPath };
   let isFailing = false;
   const anchor = SqliteAnchor.open(options, (given) => {
     const connection = openConnection(given);
@@ -223,7 +223,7 @@ test("the key is created once, kept private, and never replaced", async () => {
 
 test("the anchor survives the process, and the writer's store the machine", () => {
   const pragma = (durability: "machine" | "process") => {
-    const connection = openConnection({ path: fixture.path, readOnly: false, busyTimeoutMs: 1_000, durability });
+    const connection = openConnection({ path: fixture.path, readOnly: false, durability });
     try {
       return connection.prepare("PRAGMA synchronous").get()?.synchronous;
     } finally {

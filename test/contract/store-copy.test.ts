@@ -190,7 +190,7 @@ describe("the source", () => {
     await expect(running.check()).rejects.toMatchObject({ reason: "store_unavailable" });
     await running.close();
     await expect(source.open(machine)).rejects.toThrow(/is sealed: it was copied/);
-    expect(() => migrateSqlite({ path: source.path, random, busyTimeoutMs: 1_000 })).toThrow("is sealed");
+    expect(() => migrateSqlite({ path: source.path, random })).toThrow("is sealed");
     await expect(source.administration(machine)).rejects.toThrow("is sealed");
     expect(await copiedHeads()).toEqual(heads());
     await source.verify();
@@ -358,7 +358,7 @@ describe("a copy back", () => {
 
   beforeEach(() => {
     back = sqliteFixture();
-    migrateSqlite({ path: back.path, random, busyTimeoutMs: 1_000 });
+    migrateSqlite({ path: back.path, random });
   });
 
   const keyPath = () => source.store.keyPath;

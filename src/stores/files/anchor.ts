@@ -121,7 +121,7 @@ export class SqliteAnchor {
   }
 
   /** Notes committed erasures, so that an older copy of the store does not restore erased data. */
-  noteErasures(erasures: Iterable<NotedErasure>): void {
+  noteErasures(erasures: readonly NotedErasure[]): void {
     inTransaction(this.#connection, () => {
       const note = this.#connection.prepare(
         "INSERT INTO erased_records (tenant_id, record_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
@@ -185,22 +185,19 @@ function guarded(path: string, connection: SqliteConnection, anchor: SqliteAncho
   });
 }
 
-/** How long commands and starts wait for another process on the same file. */
-const commandBusyTimeoutMs = 10_000;
-
 export const anchorConnection = { readOnly: false, durability: "process" } as const;
 
 /** Opens the anchor to read it, for a command or a start. Undefined if there is no file. Throws as `SqliteAnchor.open`. */
 export function readAnchor(path: string, openConnection: OpenConnection = openReal): SqliteAnchor | undefined {
   if (!existsSync(path)) return undefined;
-  return SqliteAnchor.open({ path, readOnly: true, busyTimeoutMs: commandBusyTimeoutMs }, openConnection);
+  return SqliteAnchor.open({ path, readOnly: true }, openConnection);
 }
 
 /**
  * Opens the anchor to write to it, and creates its file if it is missing. Throws `IncompatibleStoreError` if the file is
  * another kind, and as `SqliteAnchor.open`.
  */
-export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
+export function openAnchor(path: string, busyTimeoutMs?: number): SqliteAnchor {
   naming(path, () => createDatabaseFile(path));
   return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs }, (options) =>
     opened(openReal(options), (connection) => {
@@ -222,8 +219,7 @@ export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
  */
 export function openAnchorOf(path: string, storeId: string, openConnection: OpenConnection = openReal): SqliteAnchor {
   if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing: nothing may be appended.`, "SVC_ANCHOR");
-  const options = { ...anchorConnection, path, busyTimeoutMs: commandBusyTimeoutMs };
-  return opened(SqliteAnchor.open(options, openConnection), (anchor) => {
+  return opened(SqliteAnchor.open({ ...anchorConnection, path }, openConnection), (anchor) => {
     if (anchor.storeId() === storeId) return anchor;
     throw new IncompatibleStoreError(`${path} is not the anchor of this store: nothing may be appended.`, "SVC_ANCHOR");
   });
@@ -233,7 +229,7 @@ export function openAnchorOf(path: string, storeId: string, openConnection: Open
 export function sealAnchor(path: string, isOn: boolean): void {
   if (!existsSync(path)) return;
   naming(path, () => {
-    using connection = openReal({ path, readOnly: false, busyTimeoutMs: commandBusyTimeoutMs });
+    using connection = openReal({ path, readOnly: false });
     inTransaction(connection, () => {
       const found = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").iterate();
       const tables = [...found].map(({ name }) => name as string);

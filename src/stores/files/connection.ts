@@ -27,8 +27,8 @@ export interface ConnectionOptions {
   /** Path of the database file. It must exist: a store that went missing is never replaced by an empty one. */
   readonly path: string;
   readonly readOnly: boolean;
-  /** How long a statement waits for another process's lock. Milliseconds. */
-  readonly busyTimeoutMs: number;
+  /** How long a statement waits for another process's lock. Milliseconds; default: `commandBusyTimeoutMs`. */
+  readonly busyTimeoutMs?: number | undefined;
   /**
    * What a commit survives. `machine`, the default: a crash of the machine. `process`: a crash of the process; a crash
    * of the machine may lose the newest commits, and leaves the file sound.
@@ -36,13 +36,16 @@ export interface ConnectionOptions {
   readonly durability?: "machine" | "process";
 }
 
+/** How long commands and starts wait: a service under load releases its lock within a second. */
+export const commandBusyTimeoutMs = 10_000;
+
 export type OpenConnection = (options: ConnectionOptions) => SqliteConnection;
 
 /** Opens a connection. Throws if the file is missing, not a regular file, not a database, or locked for too long. */
 export function openConnection({
   path,
   readOnly,
-  busyTimeoutMs,
+  busyTimeoutMs = commandBusyTimeoutMs,
   durability,
 }: ConnectionOptions): SqliteConnection & Disposable {
   requireRegularFile(path);

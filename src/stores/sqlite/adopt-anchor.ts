@@ -6,24 +6,23 @@ import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { adoptionRecord } from "../../ledger/record/operator-records.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { openAnchor, readAnchor, type SqliteAnchor } from "../files/anchor.ts";
-import { openConnection, readStoreId } from "../files/connection.ts";
+import { openAnchor, readAnchor } from "../files/anchor.ts";
+import { openConnection, readStoreId as readIdentity } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
+import { readStoreId } from "../sql/anchoring.ts";
 import { appendBatches } from "../sql/appending.ts";
 import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
+import type { Queries } from "../sql/queries.ts";
+import { openSqliteDatabase } from "./backend.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
-import { SqliteQueries, transactOn } from "./queries.ts";
-import { requireSchema, requireUnsealed } from "./schema.ts";
 
 export interface AdoptionOptions extends StorePaths {
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly statement: ErasureStatement;
 }
-
-const busyTimeoutMs = 10_000;
 
 /**
  * Returns why the store's anchor is not lost, and must not be replaced. Undefined if it is lost. A file that a refused
@@ -33,8 +32,8 @@ export function anchorIsThere(path: string, anchorPath: string): string | undefi
   using anchor = readAnchor(anchorPath);
   const storeId = anchor?.storeId();
   if (storeId === undefined) return undefined;
-  using connection = openConnection({ path, readOnly: true, busyTimeoutMs });
-  return storeId === readStoreId(connection)
+  using connection = openConnection({ path, readOnly: true });
+  return storeId === readIdentity(connection)
     ? `${anchorPath} is the anchor of this store: it is never replaced, whatever it says`
     : `${anchorPath} is the anchor of another store: move it away, or set SVC_ANCHOR to the place of this one's`;
 }
@@ -44,37 +43,25 @@ export function anchorIsThere(path: string, anchorPath: string): string | undefi
  * `IncompatibleStoreError` if the logs are no longer as `audited`, or the anchor exists.
  */
 export async function adoptAnchor(options: AdoptionOptions, audited: readonly LogState[]): Promise<void> {
-  const { path, anchorPath } = options;
-  using connection = openConnection({ path, busyTimeoutMs, readOnly: false });
-  const queries = new SqliteQueries(connection);
-  requireSchema(connection, path);
-  requireUnsealed(connection, path);
-  using anchor = openAnchor(anchorPath, busyTimeoutMs);
+  const { anchorPath, clock, random, statement } = options;
+  await using store = openSqliteDatabase(options);
+  using anchor = openAnchor(anchorPath);
   if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
-  await transactOn(connection, async () => {
-    await requireUnchanged(queries, audited);
-    await recordAdoption(queries, anchor, options, audited);
+  await store.transact(async (transaction) => {
+    await requireUnchanged(transaction, audited);
+    // Every log exists, so no origin is made here.
+    const tools = new LogTools({ anchor, originPrefix: "", clock, random });
+    for (const { tenantId, size, root } of audited) {
+      const record = encodeRecord(adoptionRecord({ tenantId, size, root, ...statement, clock, random }));
+      await appendBatches(transaction, [{ tenantId, records: [record] }], { taking: "apart", tools });
+    }
   });
   // A crash before this leaves leaves without an anchor: the operator repeats the command.
-  anchor.adopt(readStoreId(connection), await heads(queries));
-  noteErasures(connection, anchor);
+  anchor.adopt(await readStoreId(store), await heads(store));
+  await noteErasures(store, anchor);
 }
 
-async function recordAdoption(
-  queries: SqliteQueries,
-  anchor: SqliteAnchor,
-  { clock, random, statement }: AdoptionOptions,
-  audited: readonly LogState[],
-): Promise<void> {
-  // Every log exists, so no origin is made here.
-  const tools = new LogTools({ anchor, originPrefix: "", clock, random });
-  for (const { tenantId, size, root } of audited) {
-    const record = encodeRecord(adoptionRecord({ tenantId, size, root, ...statement, clock, random }));
-    await appendBatches(queries, [{ tenantId, records: [record] }], { taking: "apart", tools });
-  }
-}
-
-async function requireUnchanged(queries: SqliteQueries, audited: readonly LogState[]): Promise<void> {
+async function requireUnchanged(queries: Queries, audited: readonly LogState[]): Promise<void> {
   const logs = await heads(queries);
   const isSame = ({ tenantId, size, root }: LogState) =>
     audited.some((log) => log.tenantId === tenantId && log.size === size && sameHash(log.root, root));

@@ -2,6 +2,7 @@
 import { existsSync, statSync } from "node:fs";
 import { openAnchorOf } from "../files/anchor.ts";
 import {
+  commandBusyTimeoutMs,
   type OpenConnection,
   opened,
   openConnection as openReal,
@@ -46,15 +47,12 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
   };
 }
 
-/** How long to wait for other processes on the same files: a service under load releases its lock within a second. */
-const busyTimeoutMs = 10_000;
-
 /**
  * Opens the file, which must exist, as it is now. Throws `IncompatibleStoreError` if it does not have this program's
  * schema, an SQLite error if it cannot be read.
  */
 export function openSqliteArchive({ path, anchorPath }: StorePaths): OperatorArchive {
-  const options = { path, readOnly: true, busyTimeoutMs };
+  const options = { path, readOnly: true };
   return opened(openReal(options), (connection) => {
     requireSchema(connection, path);
     hideErased(connection, readNotedErasures(connection, anchorPath));
@@ -92,7 +90,7 @@ export function openSqliteDatabase(
   purpose: Purpose = "upkeep",
   openConnection: OpenConnection = openReal,
 ): StoreDatabase {
-  return opened(openConnection({ path, readOnly: false, busyTimeoutMs }), (connection) => {
+  return opened(openConnection({ path, readOnly: false }), (connection) => {
     requireSchema(connection, path);
     if (purpose === "upkeep") requireUnsealed(connection, path);
     return {
@@ -126,7 +124,7 @@ function emptyLog(connection: SqliteConnection): boolean {
   try {
     return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
   } finally {
-    connection.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    connection.exec(`PRAGMA busy_timeout = ${commandBusyTimeoutMs}`);
   }
 }
 

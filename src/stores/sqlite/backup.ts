@@ -21,8 +21,6 @@ import type { StorePaths } from "./paths.ts";
 import { SqliteQueries } from "./queries.ts";
 import { requireSchema, requireUnsealed } from "./schema.ts";
 
-const busyTimeoutMs = 10_000;
-
 /**
  * Copies the store into one compact file of mode 0600. Writers continue in the write-ahead log, which grows meanwhile.
  * The file gets its name when it is complete, checked and on disk; if that fails, it is removed. The anchor and the key
@@ -74,7 +72,7 @@ function createPrivate(path: string): number {
 }
 
 function copy(path: string, partial: string): void {
-  using connection = openConnection({ path, readOnly: true, busyTimeoutMs });
+  using connection = openConnection({ path, readOnly: true });
   try {
     requireSchema(connection, path);
     requireUnsealed(connection, path);
@@ -87,7 +85,7 @@ function copy(path: string, partial: string): void {
 
 /** Reads the copy's logs. Throws if SQLite finds it damaged, as the source then is. */
 async function examine(partial: string): Promise<Pick<Backup, "storeId" | "logs">> {
-  using connection = openConnection({ path: partial, readOnly: true, busyTimeoutMs });
+  using connection = openConnection({ path: partial, readOnly: true });
   const found = connection.prepare("PRAGMA quick_check(1)").get()?.quick_check;
   if (found !== "ok") throw new Error(`the copy is damaged: ${String(found)}`);
   return { storeId: readStoreId(connection), logs: await heads(new SqliteQueries(connection)) };

@@ -3,6 +3,7 @@ import type { NotedErasure } from "../../ledger/ports/records-administration.ts"
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import { readAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import { type OpenConnection, openConnection, readStoreId, type SqliteConnection } from "../files/connection.ts";
+import type { Queries } from "../sql/queries.ts";
 import { readLeaf } from "../sql/stored-record.ts";
 
 /**
@@ -20,9 +21,9 @@ export function readNotedErasures(
 }
 
 /** Adds the store's erasures to the anchor. */
-export function noteErasures(connection: SqliteConnection, anchor: SqliteAnchor): void {
-  const rows = connection.prepare("SELECT tenant_id AS tenantId, record_id AS recordId FROM erasures").iterate();
-  anchor.noteErasures(rows as Iterable<unknown> as Iterable<NotedErasure>);
+export async function noteErasures(queries: Queries, anchor: SqliteAnchor): Promise<void> {
+  const { rows } = await queries.query('SELECT tenant_id AS "tenantId", record_id AS "recordId" FROM erasures', []);
+  anchor.noteErasures(rows as unknown as readonly NotedErasure[]);
 }
 
 /**

@@ -56,8 +56,6 @@ export const defaultThreadLimits: ThreadLimits = {
 const gatherTurnsOnOneCore = 16;
 
 const defaultBusyTimeoutMs = 1_000;
-/** Starting may wait longer than serving: another process may be migrating. */
-const migrationBusyTimeoutMs = 10_000;
 
 /**
  * Opens the stores, after bringing the file to this program's schema. Rejects with `IncompatibleStoreError` for a file
@@ -123,10 +121,9 @@ async function prepareStore(options: SqliteLedgerOptions) {
   const { path, anchorPath, keyPath, originPrefix, clock, random, logger } = options;
   requireNewPlace(options);
   for (const each of [path, anchorPath]) requireSafeBlocks(each);
-  const busyTimeoutMs = migrationBusyTimeoutMs;
-  const isNew = migrateSqlite({ path, random, busyTimeoutMs }).length === migrations.length;
-  using anchor = openAnchor(anchorPath, busyTimeoutMs);
-  using connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  const isNew = migrateSqlite({ path, random }).length === migrations.length;
+  using anchor = openAnchor(anchorPath);
+  using connection = openConnection({ path, readOnly: false });
   const queries = new SqliteQueries(connection);
   const keys = await transactOn(connection, async () => {
     // Again, under the lock: a copy to this store may have begun meanwhile.
@@ -140,7 +137,7 @@ async function prepareStore(options: SqliteLedgerOptions) {
   // A rotation has moved the heads.
   anchor.advance(await heads(queries));
   const undone = await findUndone(queries, anchor.erasures());
-  noteErasures(connection, anchor);
+  await noteErasures(queries, anchor);
   // A mistyped path is found by this line.
   if (isNew) logger?.info({ path }, "new store");
   return { keys, undone, storeId: readStoreId(connection) };

@@ -56,8 +56,8 @@ ${shared}
 export interface MigrateOptions {
   readonly path: string;
   readonly random: RandomFill;
-  /** How long to wait for a concurrent migration. Milliseconds. */
-  readonly busyTimeoutMs: number;
+  /** How long to wait for a concurrent migration. Milliseconds; default: as commands do. */
+  readonly busyTimeoutMs?: number;
   /** Default: all that this program knows. */
   readonly migrations?: readonly Migration[];
 }

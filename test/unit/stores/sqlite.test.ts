@@ -23,7 +23,7 @@ beforeEach(() => {
   path = join(directory, "a", "b", "platform.db");
 });
 
-const migrate = (known = migrations) => migrateSqlite({ path, random, busyTimeoutMs: 1_000, migrations: known });
+const migrate = (known = migrations) => migrateSqlite({ path, random, migrations: known });
 
 function inspect<Result>(look: (database: DatabaseSync) => Result): Result {
   using database = new DatabaseSync(path);

@@ -4,7 +4,6 @@ import type {
   Companions,
   IdempotencyRow,
   RegistrationRows,
-  SearchRows,
   StoreArchive,
   StoredEntry,
 } from "../../ledger/ports/archive.ts";
@@ -190,22 +189,12 @@ function toEntry(row: Row): StoredEntry {
 async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Companions> {
   const head = await headOfTenant(queries, tenantId);
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
+  const index = await indexOf(queries, tenantId);
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
-    searchIndex: await searchRows(queries, tenantId),
+    searchIndex: index && { ...index, terms: (block) => rowsInSegments(queries, tenantId, rangeOfBlock(block)) },
     registrations: await registrationRows(queries, tenantId),
     idempotencyRows: () => idempotencyRows(queries, tenantId),
-  };
-}
-
-async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchRows | undefined> {
-  const index = await indexOf(queries, tenantId);
-  if (index === undefined) return undefined;
-  const { key, filledTo } = index;
-  return {
-    key,
-    filledTo,
-    terms: (block) => rowsInSegments(queries, tenantId, rangeOfBlock(block)),
   };
 }
 

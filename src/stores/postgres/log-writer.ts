@@ -10,8 +10,7 @@ import {
   UnstorableError,
 } from "../../ledger/ports/store.ts";
 import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
-import { emptyRoot } from "../../ledger/tlog/tree.ts";
-import { requireSound } from "../sql/anchoring.ts";
+import { refuseUnsound } from "../sql/anchoring.ts";
 import { type Appended, appendBatches, maxShared, type PartOutcome, type Taking } from "../sql/appending.ts";
 import { headByName } from "../sql/log-rows.ts";
 import { LogTools, type LogToolsOptions, nameLog } from "../sql/log-tools.ts";
@@ -120,7 +119,7 @@ export class LogWriter {
       );
       const isMissing = isApart && appended.outcomes.size === 0 && first.records.length > 0;
       if (!isMissing) return appended;
-      requireSound(anchored, undefined, () => emptyRoot);
+      await refuseUnsound(this.#pool, undefined, anchored);
       return this.#open(first);
     };
     try {

@@ -35,9 +35,9 @@ export type PostgresStore = LedgerStore & ReplayStore & PortionCounters;
 export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresStoreOptions): PostgresStore {
   /** Each call has one time limit, and the errors of the store's port. */
   const bounded = (work: () => Promise<unknown>) => translated({ toError }, () => pool.together(work));
-  const reader = throughAll(storeReader(pool), bounded);
-  const counters = throughAll(countersIn(pool, clock), bounded);
-  const own = {
+  const calls = {
+    ...storeReader(pool),
+    ...countersIn(pool, clock),
     head: writer.head.bind(writer),
     async storeCosignatures(cosignatures: readonly StoredCosignature[]) {
       // One by one: each is durable by itself, and no two tenants share a transaction.
@@ -53,9 +53,7 @@ export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresSto
     },
   };
   return {
-    ...reader,
-    ...counters,
-    ...throughAll(own, bounded),
+    ...throughAll(calls, bounded),
     write: (batches) => writer.write(batches),
     async close() {
       await pool.close();

@@ -1,6 +1,6 @@
 /** The store of a service and its witnesses, opened by its settings, and their readiness. */
 import { messageOf, ServiceError } from "../base/errors.ts";
-import type { LedgerEvents } from "../ledger/append/ledger.ts";
+import type { AppendEvents } from "../ledger/append/appender.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import { trustedWitnesses } from "../ledger/witness/http-witness.ts";
 import { Witnesses, type WitnessResult } from "../ledger/witness/witnesses.ts";
@@ -18,11 +18,10 @@ export async function openStores(
   openAnchor: OpenSharedAnchor | undefined,
 ): Promise<ServiceStores> {
   const { clock, random, logger, metrics } = machine;
-  const events: LedgerEvents = {
+  const events: AppendEvents = {
     committed: metrics.batchAppended,
     failed: metrics.appendFailed,
     waited: (waitedMs) => metrics.queueWaited("append", waitedMs),
-    watchWaiting: (count) => metrics.watchQueue("append", count),
   };
   const backend = await storeBackend(config);
   const stores = await backend
@@ -30,6 +29,7 @@ export async function openStores(
     .catch((cause: unknown) => {
       throw new Error(`${settingOf(cause)}: ${messageOf(cause)}`, { cause });
     });
+  metrics.watchQueue("append", () => stores.ledger.waiting);
   metrics.watchStuck(() => stores.stuck().length);
   return stores;
 }

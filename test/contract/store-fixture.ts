@@ -2,7 +2,8 @@
 import { setImmediate } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import type { RandomFill, TenantId } from "../../src/base/ids.ts";
-import type { LedgerEvents, ServiceLedger } from "../../src/ledger/append/ledger.ts";
+import type { AppendEvents } from "../../src/ledger/append/appender.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
@@ -25,7 +26,7 @@ type Row = Record<string, unknown>;
 export interface OpenOptions extends Pick<ServiceMachine, "clock" | "random" | "logger"> {
   readonly keyPath?: string;
   readonly limits?: Partial<AppenderLimits>;
-  readonly events?: LedgerEvents;
+  readonly events?: AppendEvents;
 }
 
 /** What differs from one kind of store to the other. */

@@ -12,14 +12,11 @@ import { type AppendEvents, Appender } from "./appender.ts";
 import { GroupRooms, QueuedGroup } from "./group.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 
-export interface LedgerEvents extends AppendEvents {
-  /** Receives a function that counts the records waiting for the store. */
-  watchWaiting?(count: () => number): void;
-}
-
 export interface ServiceLedger extends Ledger, PublishedLogs, Pick<RecordArchive, "policyRevision"> {
   /** Whether the newest append or check found the store writable. */
   readonly writable: boolean;
+  /** Number of records that wait for the store. */
+  readonly waiting: number;
 }
 
 interface LedgerOptions {
@@ -27,7 +24,7 @@ interface LedgerOptions {
   readonly limits?: AppenderLimits;
   /** The anchor besides the store's own, if there is one. The ledger closes it. */
   readonly anchor?: SharedAnchor | undefined;
-  readonly events?: LedgerEvents | undefined;
+  readonly events?: AppendEvents | undefined;
 }
 
 /** Makes the ledger of a store, which it closes. */
@@ -39,7 +36,6 @@ export function ledgerOver(
   const signer = anchor === undefined ? keys : cosigning(keys, anchor);
   const appender = new Appender(store, signer, limits, anchor, undefined, events);
   const rooms = new GroupRooms(limits.maxQueuedPerTenant);
-  events.watchWaiting?.(() => appender.waiting);
   let isWritable = true;
   let closing: Promise<void> | undefined;
 
@@ -79,6 +75,9 @@ export function ledgerOver(
   return {
     get writable() {
       return isWritable;
+    },
+    get waiting() {
+      return appender.waiting;
     },
     append: (record, span) => noted(appender.append(record, span), failed),
     group: (tenantId, shown) =>

@@ -7,7 +7,8 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { StoreLocation } from "../../base/postgres-url.ts";
 import type { PortionCounters } from "../../domain/ports.ts";
-import type { LedgerEvents, ServiceLedger } from "../../ledger/append/ledger.ts";
+import type { AppendEvents } from "../../ledger/append/appender.ts";
+import type { ServiceLedger } from "../../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
@@ -97,7 +98,7 @@ export interface ServiceMachine {
   readonly logger?: StoreLogger;
   /** Makes an anchor that is asked over the network, such as witnesses. */
   readonly openAnchor?: OpenSharedAnchor | undefined;
-  readonly events?: LedgerEvents | undefined;
+  readonly events?: AppendEvents | undefined;
 }
 
 /** Messages of a running store for the operator. */

@@ -24,7 +24,6 @@ export interface AppenderLimits extends QueueLimits {
 export const defaultAppenderLimits: AppenderLimits = {
   maxQueuedPerTenant: 1024,
   maxQueuedBytes: 64 * 1024 * 1024,
-  maxTenantsPerWrite: 256,
   maxRecordsPerWrite: 256,
   maxBytesPerWrite: 4 * 1024 * 1024,
   maxWritesInFlight: 1,

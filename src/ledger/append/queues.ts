@@ -32,7 +32,6 @@ export interface QueueLimits {
   readonly maxQueuedPerTenant: number;
   /** Bound over all tenants, so that many tenants together cannot exhaust the memory. */
   readonly maxQueuedBytes: number;
-  readonly maxTenantsPerWrite: number;
   readonly maxRecordsPerWrite: number;
   /** A write takes at least one record, or one whole group, whatever its size. */
   readonly maxBytesPerWrite: number;
@@ -151,9 +150,9 @@ export class TenantQueues {
   }
 
   #countInTurn(): Map<TenantQueue, number> {
-    const { maxTenantsPerWrite, maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
+    const { maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
     const counts = new Map<TenantQueue, number>();
-    let turn = [...this.#ready].slice(0, maxTenantsPerWrite);
+    let turn = [...this.#ready];
     let records = 0;
     let bytes = 0;
     while (turn.length > 0) {

@@ -165,7 +165,7 @@ test("a tenant with a long queue gets the room that others leave", async () => {
 });
 
 test("tenants that did not fit are first in the next write", async () => {
-  const { writer, appender } = setup({ maxTenantsPerWrite: 2 });
+  const { writer, appender } = setup({ maxRecordsPerWrite: 2 });
   const names = ["a", "a", "b", "b", "c", "d"];
   const all = names.map((name) => appender.append(makeRecord(tenant(name))));
   finishAll(writer);
@@ -173,6 +173,7 @@ test("tenants that did not fit are first in the next write", async () => {
   expect(writer.writes.map(({ batches }) => batches.map(({ tenantId }) => tenantId))).toEqual([
     ["a", "b"],
     ["c", "d"],
+    ["a", "b"],
   ]);
 });
 

@@ -72,7 +72,7 @@ describe("bytes", () => {
 });
 
 describe.each(["failBefore", "failAfter"] satisfies Fault[])("if an operation meets %s", (fault) => {
-  test("an erasure is complete or absent, and a repeat completes it", { timeout: 30_000 }, async () => {
+  test("an erasure is complete or absent, and a repeat completes it", async () => {
     let leaves = 1;
     let committed = 0;
     let untouched = 0;

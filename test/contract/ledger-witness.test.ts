@@ -1,7 +1,7 @@
 /** Witnesses beside the store: what they cosign, what they find out, and what their faults cost. */
 import type { ServerResponse } from "node:http";
 import { parse } from "valibot";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { type Witnessing, witnessingOf } from "../../src/app/stores.ts";
 import type { Timers } from "../../src/base/timers.ts";
 import { witnesses as witnessSchema } from "../../src/config/values.ts";
@@ -22,6 +22,8 @@ import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 const { clock, random, makeRecord } = recordKit(undefined, Date.now());
 const alice = tenant("alice");
 const bob = tenant("bob");
+/** What witnesses do takes a few milliseconds. */
+const often = { interval: 2 };
 const unavailable = { name: "ServiceError", reason: "store_unavailable" };
 
 let fixture: SqliteFixture;
@@ -47,7 +49,7 @@ function handTimers() {
     /** Lets those go off that were set for so long; resolves once there is one. */
     async fire(delayMs: number): Promise<void> {
       const found = () => [...due].filter(([, timer]) => timer.delayMs === delayMs);
-      await vi.waitFor(() => expect(found()).not.toEqual([]), { interval: 2 });
+      await expect.poll(found, often).not.toEqual([]);
       for (const [id, { action }] of found()) {
         due.delete(id);
         action();
@@ -100,7 +102,7 @@ async function append(count = 1, tenantId = alice): Promise<Appended[]> {
 const witness = () => witnesses[0] as TestWitness;
 const seenSizes = () => [...witness().seen.values()].map(({ size }) => size);
 async function caughtUp(...sizes: readonly number[]): Promise<void> {
-  await vi.waitFor(() => expect(seenSizes()).toEqual(sizes), { interval: 2 });
+  await expect.poll(seenSizes, often).toEqual(sizes);
 }
 
 /** The signed state of the only log, and the names that signed it. */
@@ -134,7 +136,7 @@ describe("witnesses beside an anchor file", () => {
     await open();
     const letGo = witness().hold();
     await append(1);
-    await vi.waitFor(() => expect(witness().requests).toBe(1), { interval: 2 });
+    await expect.poll(() => witness().requests, often).toBe(1);
     for (let count = 0; count < 5; count++) await append(1);
     letGo();
     await caughtUp(7);
@@ -160,7 +162,7 @@ describe("witnesses beside an anchor file", () => {
     witness().hold();
     await append(1);
     await timers.fire(exchangeTimeoutMs);
-    await vi.waitFor(() => expect(changes.at(-1)).toContain("no answer within 2000 ms"), { interval: 2 });
+    await expect.poll(() => changes.at(-1), often).toContain("no answer within 2000 ms");
     expect((await checkpoint()).names).toHaveLength(1);
   });
 
@@ -188,7 +190,7 @@ describe("witnesses beside an anchor file", () => {
     await open();
     witness().answer = answer;
     await append(1);
-    await vi.waitFor(() => expect(changes.at(-1)).toContain(problem), { interval: 2 });
+    await expect.poll(() => changes.at(-1), often).toContain(problem);
     expect(witnessing.readiness.remark?.()).toContain(problem);
     await witnessing.readiness.check(new AbortController().signal);
     await append(1);
@@ -203,7 +205,7 @@ describe("witnesses beside an anchor file", () => {
     witness().answer = say(500);
     await append(1);
     await timers.fire(retryMs);
-    await vi.waitFor(() => expect(results).toEqual(["failed", "failed"]), { interval: 2 });
+    await expect.poll(() => results, often).toEqual(["failed", "failed"]);
     expect(changes).toEqual([expect.stringContaining("the witness does not cosign")]);
   });
 
@@ -246,7 +248,7 @@ describe("witnesses beside an anchor file", () => {
       witness().seen.set(origin, { origin, size, root: new Uint8Array(32) });
       witness().answer = answer;
       await append(1);
-      await vi.waitFor(() => expect(changes.at(-1)).toContain(`was rewritten before leaf ${size}`), { interval: 2 });
+      await expect.poll(() => changes.at(-1), often).toContain(`was rewritten before leaf ${size}`);
       await expect(append(1)).rejects.toMatchObject({ message: "The log cannot be continued." });
     },
   );
@@ -276,7 +278,7 @@ describe("if answers wait for a quorum", () => {
     await append(1);
     const letGo = witnesses[1]?.hold();
     const refused = append(2);
-    await vi.waitFor(() => expect(witnesses[1]?.requests).toBe(2), { interval: 2 });
+    await expect.poll(() => witnesses[1]?.requests, often).toBe(2);
     await timers.fire(quorumWaitMs);
     await expect(refused).rejects.toMatchObject({
       ...unavailable,
@@ -313,7 +315,7 @@ describe("if answers wait for a quorum", () => {
     await expect(check()).rejects.toMatchObject({ message: expect.stringContaining("witness.example/w1") });
     witness().answer = undefined;
     await timers.fire(retryMs);
-    await vi.waitFor(check, { interval: 5 });
+    await expect.poll(check, often).toBeUndefined();
   });
 
   test("nothing is appended after a start until the quorum has confirmed the log", async () => {
@@ -329,7 +331,7 @@ describe("if answers wait for a quorum", () => {
     expect(await fixture.rows("alice")).toHaveLength(2);
     witness().answer = undefined;
     await timers.fire(retryMs);
-    await vi.waitFor(() => append(1), { interval: 5 });
+    await expect.poll(() => append(1), often).toHaveLength(1);
   });
 
   test("a store that is rolled back with its anchor while it is served gives no answers", async () => {

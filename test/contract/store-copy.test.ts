@@ -1,6 +1,6 @@
 /** Moving an embedded store to PostgreSQL, and back: the same logs continue there, and nowhere else. */
 import { readFileSync } from "node:fs";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
@@ -179,7 +179,7 @@ describe("the source", () => {
     const writing = (async () => {
       for (;;) acknowledged.push((await running.append(makeRecord(alice))).recordId);
     })().catch((error: unknown) => error);
-    await vi.waitUntil(() => acknowledged.length > 0);
+    await expect.poll(() => acknowledged.length).toBeGreaterThan(0);
     expect(await copy()).toMatchObject({ wasFinished: false });
     expect(await writing).toMatchObject({ reason: "store_unavailable" });
     const copied = await target.query("SELECT record_id FROM entries");
@@ -378,7 +378,7 @@ describe("a copy back", () => {
     const writing = (async () => {
       for (;;) acknowledged.push((await running.append(makeRecord(bob))).recordId);
     })().catch((error: unknown) => error);
-    await vi.waitUntil(() => acknowledged.length > 0);
+    await expect.poll(() => acknowledged.length).toBeGreaterThan(0);
     expect(await copyBack()).toMatchObject({ wasFinished: false });
     expect(await writing).toMatchObject({ reason: "store_unavailable" });
     await expect(running.append(makeRecord(carol))).rejects.toMatchObject({ reason: "store_unavailable" });

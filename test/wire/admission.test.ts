@@ -74,7 +74,7 @@ const url = `http://127.0.0.1:${port}`;
 afterAll(async () => {
   await server.close(0);
 });
-afterEach(() => expect.poll(() => placesTaken(), { timeout: 10_000 }).toBe(0));
+afterEach(() => expect.poll(() => placesTaken()).toBe(0));
 
 const slow = methodOn("/v1/sdk/capabilities");
 const fast = methodOn("/v1/sdk/whoami");
@@ -102,8 +102,8 @@ async function whileFull(work: () => Promise<void>): Promise<void> {
   const filling = Array.from({ length: room }, () => fill());
   try {
     // It has a part only until the other tenant's call is a second ago.
-    await expect.poll(() => begun, { timeout: 10_000 }).toBe(limits.maxAtOnce);
-    await expect.poll(() => waiting(), { timeout: 10_000 }).toBe(limits.maxWaiting);
+    await expect.poll(() => begun).toBe(limits.maxAtOnce);
+    await expect.poll(() => waiting()).toBe(limits.maxWaiting);
     await work();
   } finally {
     release.resolve();
@@ -166,8 +166,8 @@ test("callers who disconnect while queued free their place", async () => {
   const leaving = new AbortController();
   const { signal } = leaving;
   const filling = Array.from({ length: room }, () => fill({ signal }).catch(() => "left"));
-  await expect.poll(() => begun, { timeout: 10_000 }).toBe(limits.maxAtOnce);
-  await expect.poll(() => waiting(), { timeout: 10_000 }).toBe(limits.maxWaiting);
+  await expect.poll(() => begun).toBe(limits.maxAtOnce);
+  await expect.poll(() => waiting()).toBe(limits.maxWaiting);
   leaving.abort();
   expect(new Set(await Promise.all(filling))).toEqual(new Set(["left"]));
   await expect.poll(() => waiting()).toBe(0);

@@ -48,7 +48,7 @@ const inFlight = () => metricSum(gateway, /^svc_body_bytes_in_flight /);
 
 // However the calls of a test ended, nothing of theirs is left.
 afterEach(async () => {
-  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
+  await expect.poll(inFlight).toBe(0);
 });
 
 const authorized = (extra: readonly string[] = [], type = "application/json") => [
@@ -60,10 +60,10 @@ const authorized = (extra: readonly string[] = [], type = "application/json") =>
 /** Takes so many bytes of the tenant's share, with a body that does not come. Returns how to let go. */
 async function hold(bytes: number): Promise<() => void> {
   // What was answered just now is given back a moment later, and by another worker perhaps.
-  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
+  await expect.poll(inFlight).toBe(0);
   const connection = await h1Connect(gateway.url);
   connection.write(h1Request(`POST ${register.restPath}`, authorized([`Content-Length: ${bytes}`]), "{"));
-  await expect.poll(inFlight, { timeout: 15_000 }).toBeGreaterThanOrEqual(bytes);
+  await expect.poll(inFlight).toBeGreaterThanOrEqual(bytes);
   return connection.destroy;
 }
 
@@ -85,7 +85,7 @@ test("a body without room is refused from its headers, with a retry time", async
   // What has no body needs no room.
   expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status).toBe(200);
   letGo();
-  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
+  await expect.poll(inFlight).toBe(0);
   const answer = await rest(gateway.url + register.restPath, { token, body: registration(40_000) });
   expect(answer.status).toBe(200);
 });

@@ -17,7 +17,6 @@ import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { tlsFetch } from "../harness/tls-callers.ts";
 
 /** Far beyond what a start takes on a busy machine. */
-const patience = { timeout: 30_000 };
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
 let directory: string;
 let settings: Record<string, string>;
@@ -36,7 +35,7 @@ const spawn = (environment: Readonly<Record<string, string>>, of = program) =>
 
 async function start(more: Readonly<Record<string, string>> = {}): Promise<RunningService> {
   const service = await forTest(startService(directory, { ...settings, ...more }, program));
-  await expect.poll(async () => (await rest(`${service.opsUrl}/readyz`, {})).status, patience).toBe(200);
+  await expect.poll(async () => (await rest(`${service.opsUrl}/readyz`, {})).status).toBe(200);
   return service;
 }
 
@@ -128,7 +127,7 @@ test("a failed start exits as the source does, with the reason", async () => {
 
 test("SIGTERM during start-up stops it", async () => {
   const service = await spawn(settings);
-  await expect.poll(() => existsSync(join(directory, "platform.db")), patience).toBe(true);
+  await expect.poll(() => existsSync(join(directory, "platform.db"))).toBe(true);
   service.child.kill("SIGTERM");
   expect(await service.ended).toEqual({ code: 0, signal: null });
 });

@@ -165,7 +165,7 @@ describe.each(testStores)("%s", async (_name, startStore) => {
       before = asked;
       return stands;
     };
-    await expect.poll(isStanding, { interval: 500, timeout: 20_000 }).toBe(true);
+    await expect.poll(isStanding, { interval: 500 }).toBe(true);
     expect(asked).toBeLessThan(20_000);
     expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status).toBe(200);
     stop.abort();
@@ -188,7 +188,7 @@ describe.each(testStores)("%s", async (_name, startStore) => {
       if (code === 0) session.destroy();
       else session.goaway(code);
       const line = () => gateway.logged.find((text) => text.includes(id));
-      await expect.poll(line, { timeout: 10_000 }).toMatch(/"reason":"canceled"/);
+      await expect.poll(line).toMatch(/"reason":"canceled"/);
       session.destroy();
     };
     await Promise.all(Array.from({ length: 14 }, (_, code) => leave(code)));

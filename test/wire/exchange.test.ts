@@ -126,7 +126,7 @@ describe("any caller", () => {
     // There when what was sent after it on another connection is answered.
     await isServed(service.url, "/v1/sdk/whoami");
     connection.destroy();
-    await expect.poll(() => linesOf(id).length, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(() => linesOf(id).length).toBeGreaterThan(0);
   }
 
   test.each([
@@ -219,7 +219,7 @@ test("during shutdown, HTTP/1.1 answers close their connection", async () => {
   await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", []));
   service.child.kill("SIGTERM");
   // Once it takes no more connections it drains.
-  await expect.poll(() => refusesConnections(service.url), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => refusesConnections(service.url)).toBe(true);
   single.write("}");
   early.write(`${begun.slice(1)}}`);
   expect((await early.next())?.headers.get("connection")).toBe("close");

@@ -103,7 +103,7 @@ describe("bodies", () => {
     await connection.closed;
   });
 
-  test("a body that never ends is refused, and its connection closed", { timeout: 15_000 }, async () => {
+  test("a body that never ends is refused, and its connection closed", async () => {
     const connection = await posting("Transfer-Encoding: chunked");
     const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
     const sending = setInterval(() => connection.write(chunk), 1);
@@ -398,7 +398,7 @@ describe("HTTP/2", () => {
 });
 
 describe("after all of it", () => {
-  test("callers that send too slowly are disconnected", { timeout: 30_000 }, async () => {
+  test("callers that send too slowly are disconnected", async () => {
     expect(refusedWith(await reluctant.slowHeaders.next())).toMatchObject({ status: 408, reason: "request_timeout" });
     await Promise.all([reluctant.silent.closed, reluctant.slowHeaders.closed, reluctant.partialPreface.closed]);
   });
@@ -413,6 +413,6 @@ describe("after all of it", () => {
 
   test("memory is back to its level", async () => {
     process.stdout.write(`resident: ${baselineBytes >> 20} MiB at first, ${service.residentBytes() >> 20} MiB now\n`);
-    await expect.poll(() => service.residentBytes() - baselineBytes, { timeout: 10_000 }).toBeLessThan(192 * mebibyte);
+    await expect.poll(() => service.residentBytes() - baselineBytes).toBeLessThan(192 * mebibyte);
   });
 });

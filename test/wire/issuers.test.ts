@@ -33,7 +33,7 @@ const check = async () => (await readiness()).checks.find(({ name }: { name: str
 const settings = { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file };
 async function start(env: Record<string, string> = {}): Promise<void> {
   gateway = await forTest(startGateway({ env: { ...settings, ...env } }));
-  await expect.poll(check, { timeout: 10_000 }).toEqual({ name: "issuer_keys", status: "ok" });
+  await expect.poll(check).toEqual({ name: "issuer_keys", status: "ok" });
 }
 
 beforeEach(async () => {
@@ -45,7 +45,7 @@ beforeEach(async () => {
 test("an issuer that is down at the start is named, and the service is ready for the other tenants", async () => {
   await issuers[1].stop();
   gateway = await forTest(startGateway({ env: settings }));
-  await expect.poll(check, { timeout: 10_000 }).toEqual({
+  await expect.poll(check).toEqual({
     name: "issuer_keys",
     status: "ok",
     reason: expect.stringContaining("1 of 3 issuers have problems"),

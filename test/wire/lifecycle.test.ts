@@ -133,9 +133,12 @@ const nowhere = () => {
   return link;
 };
 
+/** Less than the time of a connection that says nothing: a service that waits for one exits with another code. */
+const littleGrace = { SVC_SHUTDOWN_GRACE_MS: "4000" };
+
 describe("stopping", () => {
   test.each(["SIGTERM", "SIGINT"] as const)("%s of an idle service with open connections is clean", async (signal) => {
-    const service = await start();
+    const service = await start(littleGrace);
     const h1 = await h1Connect(service.url);
     h1.write(h1Request(`GET ${whoami.restPath}`, []));
     expect(await h1.next()).toMatchObject({ status: 401 });
@@ -143,11 +146,8 @@ describe("stopping", () => {
     const halfway = await h1Connect(service.url);
     halfway.write("GET /v1/sdk/whoami HTTP/1.1\r\nHost");
     const h2 = await h2Connect(service.url);
-    const stoppedAt = performance.now();
     service.child.kill(signal);
     expect(await service.ended).toEqual({ code: 0, signal: null });
-    // Nothing was in flight, so there was nothing to wait for: far from the 10 s of grace.
-    expect(performance.now() - stoppedAt).toBeLessThan(3_000);
     await Promise.all([h1.closed, silent.closed, halfway.closed]);
     expect(h2.destroyed || h2.closed).toBe(true);
   });
@@ -236,7 +236,7 @@ describe("over TLS", () => {
   });
 
   test("one port speaks HTTP/2 and HTTP/1.1 by ALPN, and HTTP/1.1 without it", async () => {
-    const service = await start(tlsSettings());
+    const service = await start({ ...tlsSettings(), ...littleGrace });
     const { hostname, port } = new URL(service.url);
     expect(service.url).toMatch(/^https:/);
     const h2 = await h2Connect(service.url, insecure);
@@ -261,10 +261,8 @@ describe("over TLS", () => {
     const silent = await h1Connect(service.url);
     const shaken = tls.connect({ host: hostname, port: Number(port), ...insecure });
     await once(shaken, "secureConnect");
-    const stoppedAt = performance.now();
     service.child.kill("SIGTERM");
     expect(await service.ended).toEqual({ code: 0, signal: null });
-    expect(performance.now() - stoppedAt).toBeLessThan(3_000);
     await silent.closed;
   });
 

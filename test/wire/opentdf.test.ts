@@ -436,8 +436,8 @@ test("decides nothing while the store is down", async () => {
     using _ = lockStore(gateway);
     expect(await refusalOf(ask(fqns))).toMatchObject({ code: Code.Unavailable, reason: "store_unavailable" });
   }
-  await expect.poll(() => ask(fqns).catch(() => undefined), { timeout: 20_000 }).toMatchObject({ decision: 2 });
-}, 60_000);
+  await expect.poll(() => ask(fqns)).toMatchObject({ decision: 2 });
+});
 
 test("logs no tokens or attributes", async () => {
   const token = reader();

@@ -17,13 +17,10 @@ const plan = methodOn("/v1/sdk/protection-plan");
 const body = JSON.stringify(sampleCalls().find(({ route }) => route === plan.restPath)?.body);
 
 /** The line of the call with this request id, once it is there. */
-function lineOf(requestId: string): Promise<Record<string, unknown>> {
-  return expect
-    .poll(() => gateway.logged.map((line) => JSON.parse(line)).find(({ request_id }) => request_id === requestId), {
-      timeout: 5_000,
-    })
-    .not.toBeUndefined()
-    .then(() => gateway.logged.map((line) => JSON.parse(line)).find(({ request_id }) => request_id === requestId));
+async function lineOf(requestId: string): Promise<Record<string, unknown>> {
+  const found = () => gateway.logged.map((line) => JSON.parse(line)).find(({ request_id }) => request_id === requestId);
+  await expect.poll(found).toBeDefined();
+  return found();
 }
 
 test("a call that its caller cancelled is logged as canceled, on every kind of connection", async () => {

@@ -32,8 +32,8 @@ test("streams that wait for a window are reset when their time is up", async () 
   };
   const socket = h2Raw(service.url, onFrame, { settings: h2NoWindow });
   for (let i = 0; i < streams; i++) socket.write(h2Frame(1, 0x5, 2 * i + 1, h2RequestHeaders("/v1/sdk/whoami")));
-  await expect.poll(() => resets, { timeout: 10_000 }).toBe(streams);
-  await expect.poll(() => finished("unauthenticated"), { timeout: 10_000 }).toBe(streams);
+  await expect.poll(() => resets).toBe(streams);
+  await expect.poll(() => finished("unauthenticated")).toBe(streams);
   socket.destroy();
 });
 
@@ -80,7 +80,7 @@ test("a peer that answers pings keeps its stream", async () => {
   session.on("ping", () => {
     asked += 1;
   });
-  await expect.poll(() => asked, { timeout: 10_000 }).toBe(3);
+  await expect.poll(() => asked).toBe(3);
   expect(stream.closed).toBe(false);
   stream.close();
   session.close();
@@ -92,7 +92,7 @@ test("an HTTP/1.1 caller that never reads is disconnected, and its calls end", a
   socket.write(h1Request("GET /openapi.json", []).repeat(requests));
   const closed = new Promise((resolve) => socket.once("close", resolve));
   // Answers whose turn to be written never came are over too.
-  await expect.poll(() => finished("canceled"), { timeout: 10_000 }).toBeGreaterThan(10);
+  await expect.poll(() => finished("canceled")).toBeGreaterThan(10);
   let receivedBytes = 0;
   socket.on("data", (chunk: Buffer) => {
     receivedBytes += chunk.byteLength;

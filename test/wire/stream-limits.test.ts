@@ -80,7 +80,7 @@ describe.each([
       opened += await fill(open, signal);
       return opened;
     };
-    await expect.poll(fillUp, { timeout: 5_000 }).toBe(perConnection);
+    await expect.poll(fillUp).toBe(perConnection);
   });
 
   test("callers behind the ingress are counted separately, on one connection too", async () => {

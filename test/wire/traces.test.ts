@@ -18,7 +18,6 @@ const planCall = sampleCalls().find(({ route }) => route === plan.restPath)?.bod
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const parentId = "b7ad6b7169203331";
 const sampled = `00-${traceId}-${parentId}-01`;
-const patience = { timeout: 10_000, interval: 10 };
 
 let receiver: OtlpReceiver;
 let gateway: Gateway;
@@ -49,7 +48,7 @@ const ofTrace = (id: string) => receiver.spans.filter((span) => span.traceId ===
 /** The span of the call in the trace, once it is there: it is exported after its parts. */
 async function serverSpan(id: string): Promise<ReceivedSpan> {
   const found = () => ofTrace(id).find(({ kind }) => kind === "SPAN_KIND_SERVER");
-  await expect.poll(found, patience).toBeDefined();
+  await expect.poll(found).toBeDefined();
   return found() as ReceivedSpan;
 }
 let traces = 0;
@@ -230,7 +229,7 @@ describe("with the defaults", () => {
     }
     const isServer = ({ kind }: ReceivedSpan) => kind === "SPAN_KIND_SERVER";
     const own = () => receiver.spans.slice(before).filter(isServer);
-    await expect.poll(() => own().length, patience).toBe(malformed.length);
+    await expect.poll(() => own().length).toBe(malformed.length);
     for (const span of own())
       expect(span).toMatchObject({
         parentSpanId: "",
@@ -295,7 +294,7 @@ describe("the collector", () => {
     await start();
     receiver.answer = (response) => void response.writeHead(400).end("a secret of the collector's");
     for (let call = 0; call < 5; call++) expect((await whoAmI()).status).toBe(200);
-    await expect.poll(async () => (await outcomes()).failed, patience).toBe(10);
+    await expect.poll(async () => (await outcomes()).failed).toBe(10);
     expect(warnings()).toHaveLength(1);
     expect(JSON.parse(warnings()[0] as string)).toMatchObject({
       level: "warn",
@@ -303,7 +302,7 @@ describe("the collector", () => {
     });
     receiver.answer = undefined;
     await whoAmI();
-    await expect.poll(async () => (await outcomes()).exported, patience).toBe(2);
+    await expect.poll(async () => (await outcomes()).exported).toBe(2);
     expect(gateway.logged.some((line) => line.includes("traces are exported again"))).toBe(true);
   });
 
@@ -315,7 +314,7 @@ describe("the collector", () => {
     const answers = await Promise.all(Array.from({ length: 40 }, whoAmI));
     expect(answers.every(({ status }) => status === 200)).toBe(true);
     // One batch is under way, and the queue is full.
-    await expect.poll(outcomes, patience).toEqual({ exported: 0, dropped: 80 - 4 - 8, failed: 0 });
+    await expect.poll(outcomes).toEqual({ exported: 0, dropped: 80 - 4 - 8, failed: 0 });
     await stopGateway();
     expect(held.length).toBeGreaterThan(0);
   });

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { parseTenantId, type TenantId } from "../../../src/base/ids.ts";
 import type { PublishedLogs } from "../../../src/ledger/ports/ledger.ts";
@@ -63,17 +63,17 @@ test("many requests of one viewer are refused beyond a bound, and delay no other
   const early: Response[] = [];
   for (const each of flood) void each.then((response) => early.push(response));
   // Two are under way, sixteen wait.
-  await vi.waitFor(() => expect(early).toHaveLength(300 - 18), { timeout: 20_000 });
+  await expect.poll(() => early).toHaveLength(300 - 18);
   for (const response of early) {
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "1"]);
     expect(await response.json()).toMatchObject({ error: { reason: "rate_limited" } });
   }
   expect((await get("flood", "/ledger")).status).toBe(200);
   const other = get("other", "/ledger/other/search");
-  await vi.waitFor(() => expect(lines.filter((line) => line.includes("too many"))).toHaveLength(1));
+  await expect.poll(() => lines.filter((line) => line.includes("too many"))).toHaveLength(1);
   while (!begun.includes("other")) {
     release();
-    await vi.waitFor(() => expect(begun.length).toBeGreaterThan(2));
+    await expect.poll(() => begun.length).toBeGreaterThan(2);
   }
   // Its turn came next or next but one, whatever came before.
   expect(begun.indexOf("other")).toBeLessThan(6);
@@ -92,7 +92,7 @@ test("two reports are made at once, and more than a few waiting ones are refused
   const statuses: number[] = [];
   for (const each of reports) void each.then(({ status }) => statuses.push(status));
   // Two are under way, eight wait.
-  await vi.waitFor(() => expect(statuses).toEqual(Array(10).fill(429)), { timeout: 20_000 });
+  await expect.poll(() => statuses).toEqual(Array(10).fill(429));
   expect(begun).toHaveLength(2);
   const releasing = setInterval(release, 1);
   await Promise.all(reports);

@@ -138,9 +138,9 @@ describe("secrets are removed from a log line, wherever they occur", () => {
     "in linear time: %j, many times",
     (text) => {
       const { logger, lines } = capture();
-      const startedAt = performance.now();
+      const before = process.threadCpuUsage();
       logger.info({ text: text.repeat(50_000) }, "line");
-      expect(performance.now() - startedAt).toBeLessThan(1_000);
+      expect(process.threadCpuUsage(before).user).toBeLessThan(1_000_000);
       expect(() => JSON.parse(lines.join(""))).not.toThrow();
     },
   );

@@ -946,14 +946,16 @@ class Pack:
         current, previous = (parse_base64(value) if text(value) else None for value in values)
         good = current is not None and previous is not None and len(current) == len(previous) == 32
         require(good, "does not say which keys it is of")
-        if previous == self.key.public_key:
-            data = b"\1" + current
-            digest = hashlib.sha256(self.key.name.encode() + b"\n" + data).digest()[:4].hex()
-            successor = Key(f"{self.key.name}+{digest}+{base64.b64encode(data).decode()}", 1)
-            try:
-                self.checkpoint.open([successor])
-            except Refused as error:
-                raise Refused("replaced the trusted key, which signed alone") from error
+        require(not self.is_signed_by(previous) or self.is_signed_by(current), "replaced a key, which signed alone")
+
+    def is_signed_by(self, public_key):
+        data = b"\1" + public_key
+        digest = hashlib.sha256(self.key.name.encode() + b"\n" + data).digest()[:4].hex()
+        try:
+            self.checkpoint.open([Key(f"{self.key.name}+{digest}+{base64.b64encode(data).decode()}", 1)])
+        except Refused:
+            return False
+        return True
 
     def check_erasure(self, index, leaf, record, erased):
         """Whether the entry erases what the pack said to be erased."""

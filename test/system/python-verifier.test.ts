@@ -304,10 +304,12 @@ describe("packs", () => {
   test("under several keys, with retired ones and rotations, are accepted", async () => {
     const log = memoryLog();
     log.append();
-    const { both, alone, vkey } = log.rotate();
-    const [old, current] = [log.vkey(), vkey()];
-    const packs = [await log.pack({ to: moment(9) }, both()), await log.pack({ to: moment(9) }, alone())];
+    const first = log.rotate();
+    const [old, current] = [log.vkey(), first.vkey()];
+    const packs = [await log.pack({ to: moment(9) }, first.both()), await log.pack({ to: moment(9) }, first.alone())];
     packs.push(await log.pack({ to: moment(9) }));
+    const second = log.rotate(first.next);
+    for (const { both } of [first, second]) packs.push(await log.pack({ to: moment(9) }, both()));
     for (const trusted of [
       [old],
       [current],

@@ -8,7 +8,7 @@ import { openingBytes, verifyCommitment } from "../record/sealing.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import { openCheckpoint } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
-import { ed25519Type, formatVerifierKey, keyIdOf, type NoteVerifier, parseVerifierKey } from "../tlog/note-keys.ts";
+import { ed25519Type, formatVerifierKey, keyIdOf, parseVerifierKey } from "../tlog/note-keys.ts";
 import { hasEnds, isLinked, type PackEntry, PackError, refuse, type TimeRange, type ValueSelection } from "./format.ts";
 
 /** An entry whose leaf commits to its record. The leaf's position is proven with the whole pack. */
@@ -231,19 +231,19 @@ export function checkClaims({ first }: ErasedRecords<CheckedEntry>): void {
 }
 
 /**
- * Checks that the trusted key may have signed a checkpoint with this rotation: after its rotation an old key counts
- * only beside the new one. Throws a PackError. A stolen old key can sign a tree without the rotation, which no pack can
- * show: verifiers that know of the rotation must not trust the old key for later trees.
+ * Checks that a checkpoint with this rotation was signed by the new key, if the old one signed it: after its rotation an
+ * old key counts only beside the new one, also if the trusted key is older than both. Throws a PackError. A stolen old key
+ * can sign a tree without the rotation, which no pack can show: verifiers that know of the rotation must not trust the old
+ * key for later trees.
  */
-export function checkRotation({ line, leafIndex, record }: CheckedEntry, verifier: NoteVerifier, note: string): void {
+export function checkRotation({ line, leafIndex, record }: CheckedEntry, origin: string, note: string): void {
   if (record?.kind !== "key_rotation") return;
   const keys = readRotation(record);
   if (keys === undefined) refuse(line, `leaf ${leafIndex} does not name its keys`);
-  else if (
-    keyIdOf(verifier.name, keys.previous, ed25519Type) === verifier.keyId &&
-    !isSignedBy(note, verifier.name, keys.current)
-  )
-    refuse(line, `leaf ${leafIndex} replaced the key ${verifier.keyId}, which signed alone`);
+  else if (isSignedBy(note, origin, keys.previous) && !isSignedBy(note, origin, keys.current)) {
+    const previous = keyIdOf(origin, keys.previous, ed25519Type);
+    refuse(line, `leaf ${leafIndex} replaced the key ${previous}, which signed alone`);
+  }
 }
 
 function isSignedBy(note: string, origin: string, publicKey: Uint8Array): boolean {

@@ -156,7 +156,7 @@ class PackBody {
     if (this.#newest !== undefined && checked.leaf.recorded_at < this.#newest.leaf.recorded_at)
       refuse(line, `leaf ${leafIndex} is older than the one before it`);
     this.#checkPolicy(checked);
-    checkRotation(checked, this.#verifier, this.#header.checkpoint);
+    checkRotation(checked, this.#owner.origin, this.#header.checkpoint);
     const erases = checkErasure(this.#claims, checked);
     this.#range?.next(checked, erases);
     this.#items?.next(checked, erases);

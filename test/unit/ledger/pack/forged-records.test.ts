@@ -88,3 +88,14 @@ test("an old key counts beside the new one only after its rotation is shown", as
     `line 5: leaf 2 replaced the key ${old.keyId}, which signed alone`,
   );
 });
+
+test("two old keys do not count together after a rotation to a third", async () => {
+  const log = memoryLog();
+  const first = log.rotate();
+  const second = log.rotate(first.next);
+  const { keyId } = first.verifier();
+  expect(await verdictOf(await log.pack(range, first.both()), [log.verifier()])).toBe(
+    `line 4: leaf 2 replaced the key ${keyId}, which signed alone`,
+  );
+  expect(await verdictOf(await log.pack(range, second.both()), [first.verifier()])).toBe("accepted");
+});

@@ -177,14 +177,15 @@ export function memoryLog({ name = "alice", seed = name }: { readonly name?: str
       clock.nowMs += 1_000;
     },
     /** Goes over to a new key. Returns what signs with both, or with the new one alone. */
-    rotate() {
+    rotate(previous = key) {
       const next = signingKeyOf(random(new Uint8Array(32)));
-      const keys = { current: next.publicKey, previous: key.publicKey };
+      const keys = { current: next.publicKey, previous: previous.publicKey };
       const statement = { reason: "yearly", operator: "olga" };
       appendRecords([rotationRecord(tenantId, { ...keys, statement, clock, random })]);
       clock.nowMs += 1_000;
       return {
-        both: () => new LogSigner([next, key]).sign(head()),
+        next,
+        both: () => new LogSigner([next, previous]).sign(head()),
         alone: () => new LogSigner([next]).sign(head()),
         verifier: () => verifierOf(head().origin, next.publicKey),
         vkey: () => formatVerifierKey(head().origin, next.publicKey),

@@ -144,12 +144,13 @@ function observeDecisions(
     const fields = { ...securityFields("denials_spiked"), tenant_id: tenantId, principal_id: principalId, kind };
     logger.warn({ ...fields, denials: spikeDenials, window_ms: spikeWindowMs }, `a ${kind} is denied many decisions`);
   });
-  return ({ route, query, decision, decisionId, span }) => {
+  return ({ route, query, decision, decisionId, isSearch, span }) => {
     const { tenantId } = query.caller;
     // An AuthZEN question permits no act, so no event need follow it.
     const expectsEvidence = route !== "evaluation" && decision.guidance.evidence_expected.length > 0;
     metrics.decided(tenantId, query.action, decision.allow, expectsEvidence);
-    if (!decision.allow) denied(query);
+    // Most candidates of a search may be denied: that is what it asks.
+    if (!decision.allow && !isSearch) denied(query);
     for (const alert of decision.alerts) {
       metrics.policyAlerted(tenantId, alert, decision.allow);
       const ids = { tenant_id: tenantId, decision_id: decisionId, trace_id: span?.traceId };

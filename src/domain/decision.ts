@@ -79,7 +79,7 @@ export async function decide(
   const { receipt } = await traced(call.span, "ledger.append", (span) =>
     ledger.append({ ...record, policyRevision: decision.policyRevision }, span),
   );
-  const made = { route, query, decision, decisionId, span: call.span };
+  const made = { route, query, decision, decisionId, isSearch: call.isSearch === true, span: call.span };
   observe?.(made);
   call.onDecided?.(made);
   return {

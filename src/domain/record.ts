@@ -19,6 +19,8 @@ export interface CallIdentity {
   /** Aborted when the answer is no longer awaited, with the error to answer; absent if that cannot happen. */
   readonly signal?: AbortSignal;
   readonly span?: Span | undefined;
+  /** Whether its questions are the candidates of a search. */
+  readonly isSearch?: boolean;
   /** Called after the decision of this call is durable. Must return at once and must not throw. */
   readonly onDecided?: (made: DecisionMade) => void;
 }
@@ -28,6 +30,7 @@ export interface DecisionMade {
   readonly query: PolicyQuery;
   readonly decision: PolicyDecision;
   readonly decisionId: RecordId;
+  readonly isSearch: boolean;
   readonly span?: Span | undefined;
 }
 

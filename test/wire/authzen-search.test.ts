@@ -112,6 +112,13 @@ describe("subjects", () => {
 });
 
 describe("resources", () => {
+  test("that are denied in any number are no spike of denials", async () => {
+    const candidates = Array.from({ length: 25 }, (_, n) => ({ id: `record-${n}` }));
+    const { body } = await search("resource", { ...readable, subject: user("stranger"), context: { candidates } });
+    expect([body.results, body.context.decisions.length]).toEqual([[], 25]);
+    expect(gateway.logged.filter((line) => line.includes("denials_spiked"))).toEqual([]);
+  });
+
   test("returns the resources that the subject may access, in their order", async () => {
     const { status, body } = await search("resource", readable);
     expect([status, body.results]).toEqual([200, [record("record-2"), record("r")]]);

@@ -194,7 +194,8 @@ function createSearches(
     const page = searchPage(asked, { ...template.question, searched, names } as unknown as JsonObject, names.length);
     const named = names.slice(page.from);
     const requests = page.limit === 0 ? [] : await asking.prepare(questions.slice(page.from), context);
-    const answers = await asking.decide(requests, context, page.limit === undefined ? undefined : stopAt(page.limit));
+    const stopsAfter = page.limit === undefined ? undefined : stopAt(page.limit);
+    const answers = await asking.decide(requests, context, stopsAfter, true);
     const found = named.filter((_, i) => answers[i]?.allow);
     return {
       found,

@@ -205,8 +205,13 @@ export function createAsking(evaluations: Evaluations, { takeItems }: AskingOpti
      *
      * @throws ServiceError `missing_scope`, `rate_limited`, or as `Evaluations.evaluate`
      */
-    async decide(requests: readonly EvaluationRequest[], context: HandlerContext, stopsAfter?: StopRule) {
-      const identity = identityOf(context);
+    async decide(
+      requests: readonly EvaluationRequest[],
+      context: HandlerContext,
+      stopsAfter?: StopRule,
+      isSearch = false,
+    ) {
+      const identity = { ...identityOf(context), isSearch };
       // Check the scopes of all questions before the first is evaluated.
       requireScopesFor(requests, context);
       const call = callOf(context);

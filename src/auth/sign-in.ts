@@ -6,8 +6,9 @@ import { createHash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { createLocalJWKSet, EncryptJWT, type JWTPayload, jwtDecrypt, jwtVerify } from "jose";
 import { type Clock, clockToleranceSeconds } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
-import { createSemaphore } from "../base/fair-queue.ts";
+import { createFairSemaphore } from "../base/fair-queue.ts";
 import { parsePrincipalId, parseTenantId, type RandomFill, type TenantId } from "../base/ids.ts";
+import { addressGroup } from "../base/network.ts";
 import type { Timers } from "../base/timers.ts";
 import { signatureAlgorithms } from "./challenge.ts";
 import { discover, type FetchContext, fetchKeySet, isAllowed, postForm } from "./issuer-documents.ts";
@@ -54,10 +55,11 @@ export interface SignIn {
   check(): Promise<void>;
   /** Begins at the issuer; `flow` is the value of the browser's cookie. Rejects with `issuer_unavailable`. */
   begin(returnTo: string): Promise<{ readonly location: string; readonly flow: string }>;
-  /** Ends what `begin` began in the same browser, by the parameters of the redirect. */
+  /** Ends what `begin` began in the same browser, by the parameters of the redirect, in the turn of its address. */
   finish(
     parameters: URLSearchParams,
     flow: string,
+    address: string,
   ): Promise<{ readonly session: string; readonly who: SignedIn; readonly returnTo: string } | SignInProblem>;
   /** The person of a session's cookie; undefined if it is not valid, or expired or ended. */
   sessionOf(cookie: string): Promise<SignedIn | undefined>;
@@ -74,7 +76,8 @@ export function createSignIn(options: SignInOptions): SignIn {
   const issuerUrl = new URL(issuer);
   const context: FetchContext = { ...options, signal: new AbortController().signal };
   const key = new Uint8Array(hkdfSync("sha256", clientSecret, url, `console sign-in ${clientId}`, 32));
-  const slots = createSemaphore(4, 32);
+  /** By address, because a stranger can begin a sign-in too, and end it with a code that the issuer takes long to refuse. */
+  const slots = createFairSemaphore({ maximum: 4, maximumWaitingEach: 8, maximumWaiting: 64 });
   const ended = new Set<string>();
   let documents: { readonly found: ReturnType<typeof discover>; readonly atMs: number } | undefined;
 
@@ -164,7 +167,7 @@ export function createSignIn(options: SignInOptions): SignIn {
       const flow = await seal("flow", { state, nonce, verifier, returnTo }, signInLimits.flowSeconds);
       return { location: authorize.href, flow };
     },
-    async finish(parameters, flow) {
+    async finish(parameters, flow, address) {
       const begun = await opened("flow", flow);
       const redirect = redirectOf(parameters);
       if (begun === undefined || redirect === undefined || !isSame(redirect.state, String(begun.state)))
@@ -172,7 +175,7 @@ export function createSignIn(options: SignInOptions): SignIn {
       // RFC 9207: the answer of another issuer.
       if (redirect.iss !== undefined && redirect.iss !== issuer) return "refused";
       const work = () => identityOf(redirect, String(begun.verifier), String(begun.nonce));
-      const claims = await slots.run(work, context.signal).catch(() => undefined);
+      const claims = await slots.run(addressGroup(address), work, context.signal).catch(() => undefined);
       // A name of a person, as of a principal: in logs it must be one text.
       const sub = typeof claims?.sub === "string" ? parsePrincipalId(claims.sub) : undefined;
       if (claims === undefined || sub === undefined) return "refused";

@@ -73,7 +73,7 @@ export function addSignInRoutes(
   });
   server.get("/console/sign-in/callback", async (request: FastifyRequest, reply) => {
     const parameters = new URL(request.url, "http://localhost").searchParams;
-    const finished = await signIn.finish(parameters, cookieOf(request.raw, flowName) ?? "");
+    const finished = await signIn.finish(parameters, cookieOf(request.raw, flowName) ?? "", request.ip);
     set(reply, flowName, "", 0, "Lax");
     if (typeof finished === "string") {
       noteRefusal();

@@ -71,13 +71,13 @@ async function start({
     signIn,
     asked,
     /** Ends a sign-in with these parameters changed, and these added behind the others. */
-    async finish(change: Readonly<Record<string, string>> = {}, added: readonly string[] = []) {
+    async finish(change: Readonly<Record<string, string>> = {}, added: readonly string[] = [], address = "192.0.2.1") {
       const { location, flow } = await signIn.begin("/console/system");
       const sent = new URL(location).searchParams;
       nonce = sent.get("nonce") ?? "";
       const parameters = new URLSearchParams({ code: "c", state: sent.get("state") ?? "", ...change });
       for (const name of added) parameters.append(name, name === "iss" ? url : (parameters.get(name) ?? ""));
-      return signIn.finish(parameters, flow);
+      return signIn.finish(parameters, flow, address);
     },
   };
 }
@@ -188,4 +188,17 @@ test("an issuer that is down does not prevent a start, and is retried", async ()
   await expect(signIn.begin("/console")).rejects.toMatchObject({ reason: "issuer_unavailable" });
   isDown = false;
   expect((await signIn.begin("/console")).location).toContain("code_challenge_method=S256");
+});
+
+test("sign-ins of one address leave places for others", async () => {
+  const answered = Promise.withResolvers<void>();
+  const makeToken: MakeToken = (claims) => answered.promise.then(() => signed(claims));
+  const { asked, finish } = await start({ makeToken });
+  const ended: unknown[] = [];
+  const many = Array.from({ length: 40 }, () => finish({}, [], "203.0.113.9").then((end) => ended.push(end)));
+  await expect.poll(() => [asked.length, ended.length]).toEqual([4, 28]);
+  const other = finish();
+  answered.resolve();
+  expect(await other).toMatchObject({ who: { subject: "olga" } });
+  await Promise.all(many);
 });

@@ -2,12 +2,14 @@
 import { create } from "@bufbuild/protobuf";
 import { afterAll, afterEach, expect, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus } from "../../gen/grpc/health/v1/health_pb.ts";
+import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import {
   DiscoveryService,
   GetCapabilitiesResponseSchema,
   WhoAmIResponseSchema,
 } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import { systemClock } from "../../src/base/clock.ts";
+import { createBodyBudget } from "../../src/http/body.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { callerOf } from "../../src/transport/calls/call.ts";
@@ -16,7 +18,7 @@ import { createReport } from "../../src/transport/calls/report.ts";
 import { createServer } from "../../src/transport/server.ts";
 import { bareServer } from "../harness/bare-server.ts";
 import { wireClients } from "../harness/clients.ts";
-import { frame } from "../harness/grpc.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
@@ -54,12 +56,20 @@ const health = bind(Health, {
   list: () => ({}),
   async *watch() {},
 });
+const streams = bind(BulkStreamService, {
+  async *streamEvents() {
+    yield {};
+  },
+  async *streamRegistrations() {},
+});
 const destination = { write: (line: string) => void logged.push(line) };
 const logger = createLogger({ level: "info", serviceName: "test", destination });
 const tenantOf = (authorization = "") => /^Bearer (hot|cool|new)$/.exec(authorization)?.[1];
 const server = await createServer(
   bareServer([discovery], tenantOf, {
     unauthenticatedServices: [health],
+    streamServices: [streams],
+    bodies: createBodyBudget({ maxBytes: 2 ** 26, addressOf: ({ remoteAddress }) => remoteAddress }),
     admissionLimits: limits,
     isShortOfMemory: () => isShort,
     watchAdmission: (count, places) => {
@@ -173,6 +183,26 @@ test("callers who disconnect while queued free their place", async () => {
   await expect.poll(() => waiting()).toBe(0);
   expect((await get(fast.restPath, "hot")).status).toBe(200);
   release.resolve();
+});
+
+test("time in the queue counts for the deadline of a stream", async () => {
+  const session = await h2Connect(url);
+  const path = `/${BulkStreamService.typeName}/StreamEvents`;
+  const headers = { "content-type": "application/grpc", te: "trailers", ...bearer("hot") };
+  const open = (timeout: string) =>
+    h2Call(session, { path, headers: { ...headers, "grpc-timeout": timeout }, body: frame(new Uint8Array()) });
+  expect((await open("10S")).trailers["grpc-status"]).toBe("0");
+  begun = 0;
+  release = Promise.withResolvers();
+  const filling = Array.from({ length: limits.maxAtOnce }, () => fill());
+  await expect.poll(() => begun, { timeout: 10_000 }).toBe(limits.maxAtOnce);
+  const queued = open("100m");
+  await expect.poll(() => waiting(), { timeout: 10_000 }).toBe(1);
+  const sinceMs = performance.now();
+  await expect.poll(() => performance.now() - sinceMs).toBeGreaterThan(100);
+  release.resolve();
+  expect(refusalInTrailers((await queued).trailers)).toMatchObject({ reason: "deadline_exceeded" });
+  await Promise.all(filling);
 });
 
 test("slow senders hold no place in the queue", async () => {

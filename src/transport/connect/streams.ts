@@ -108,7 +108,7 @@ async function carry(
   const { timeoutMs, problem } = timeoutOf(call.protocol as keyof typeof encodingHeaders, raw.headers);
   // Ours counts while the body is read; Connect's would start a timer of any length.
   for (const name of ["grpc-timeout", "connect-timeout-ms"]) header.delete(name);
-  const deadline = startDeadline(timeoutMs, maxStreamMs);
+  const deadline = startDeadline(timeoutMs, maxStreamMs, call.ticket?.waitedMs);
   const onEnd = (work: () => void) => {
     if (universal.signal.aborted) work();
     else universal.signal.addEventListener("abort", work, { once: true });

@@ -54,6 +54,9 @@ export const storeBackupCommand = command({
   },
 });
 
+const logNotEmpty =
+  "the write-ahead log is not empty, because a reader holds an older state: run this again when it has ended";
+
 /** Pause between two transactions, so that a waiting service gets its turn. */
 const pauseMs = 40;
 
@@ -78,12 +81,12 @@ export const storeCompactCommand = command({
     const lines = [
       ...Object.entries(removed).map(([table, count]) => `${table}: ${count} expired rows removed`),
       `${beforeBytes} bytes before, ${afterBytes} after`,
-      ...(isLogEmpty === false ? ["the write-ahead log is not empty: a reader holds an older state"] : []),
     ];
     const log = isLogEmpty === undefined ? {} : { is_log_empty: isLogEmpty };
     return {
       value: { removed, before_bytes: beforeBytes, after_bytes: afterBytes, ...log },
       text: lines.join("\n"),
+      problems: isLogEmpty === false ? [logNotEmpty] : [],
     };
   },
 });

@@ -17,7 +17,13 @@ import { Refusal } from "./terminal.ts";
 /** Does work with a store; turns errors into a Refusal that names the setting. */
 export function inStore<Result>(work: () => Promise<Result>): Promise<Result> {
   return work().catch((error: unknown) => {
-    throw error instanceof Refusal ? error : new Refusal(`${settingOf(error)}: ${messageWithCause(error)}`);
+    if (error instanceof Refusal) throw error;
+    const message = messageWithCause(error);
+    // SQLite's words, which are all that is left of its code.
+    const advice = message.endsWith("database is locked")
+      ? ". Another process writes to it: try again, or stop that"
+      : "";
+    throw new Refusal(`${settingOf(error)}: ${message}${advice}`);
   });
 }
 

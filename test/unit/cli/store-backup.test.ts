@@ -13,6 +13,7 @@ import {
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, describe, expect, test } from "vitest";
+import { inStore } from "../../../src/cli/frame/store.ts";
 import type { ServiceLedger } from "../../../src/ledger/append/ledger.ts";
 import { verifyReceipt } from "../../../src/ledger/record/receipt.ts";
 import { parseTrustedKey } from "../../../src/ledger/tlog/trusted-key.ts";
@@ -205,4 +206,24 @@ test("expired rows of every tenant are removed, others stay, and the store gets 
   expect(rewritten).toMatchObject({ ok: true, is_log_empty: true, after_bytes: statSync(path).size });
   expect(statSync(path).size).toBeLessThan(before);
   await serve(1);
+});
+
+test("compaction fails beside a reader of an older state, until the reader has ended", async () => {
+  await serve(1);
+  const reader = new DatabaseSync(storeIn(directory).path, { readOnly: true });
+  reader.exec("BEGIN");
+  reader.prepare("SELECT count(*) FROM entries").get();
+  await serve(1);
+  const { code, out } = await run("store", "compact", "--json");
+  expect([code, JSON.parse(out)]).toMatchObject([1, { ok: false, removed: {}, is_log_empty: false }]);
+  expect(JSON.parse(out).problems).toEqual([expect.stringContaining("run this again when it has ended")]);
+  reader.close();
+  expect((await run("store", "compact")).code).toBe(0);
+});
+
+test("the refusal of a locked store says what to do", async () => {
+  const locked = () => Promise.reject(new Error("database is locked"));
+  await expect(inStore(locked)).rejects.toThrow(
+    "SVC_STORE: database is locked. Another process writes to it: try again",
+  );
 });

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { stopWithParent } from "../src/cli/serve.ts";
+import { stopOnSignal, stopWithParent } from "../src/cli/serve.ts";
 import { startedByNpm } from "../src/config/load.ts";
 import { formatOpsCredentials, hashOpsToken } from "../src/credentials/ops-credentials.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
@@ -30,7 +30,7 @@ const ports = {
 };
 
 const stop = Promise.withResolvers<void>();
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.resolve());
+stopOnSignal(() => stop.resolve());
 if (startedByNpm()) stopWithParent(() => stop.resolve());
 
 const stack: Stack = await start().catch((error: unknown) => {

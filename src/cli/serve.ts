@@ -23,13 +23,7 @@ const leftoversMs = 1000;
  */
 export async function serve({ config, policy, tracing, warnings }: ServeOptions): Promise<void> {
   const stop = Promise.withResolvers<NodeJS.Signals>();
-  const signals = ["SIGTERM", "SIGINT"] as const;
-  const onStop = (signal: NodeJS.Signals) => {
-    // Without a listener, the next signal of either kind ends the process.
-    for (const each of signals) process.off(each, onStop);
-    stop.resolve(signal);
-  };
-  for (const signal of signals) process.on(signal, onStop);
+  stopOnSignal(stop.resolve);
   const app = await build(config, { policy, ...(tracing && { tracing }) });
   logConsole(app.logger);
   for (const { key, message } of openSecretFiles(config, systemFiles))
@@ -57,6 +51,16 @@ export async function serve({ config, policy, tracing, warnings }: ServeOptions)
   if (!clean) process.exitCode = 1;
   // The exporter's retry delay would keep the process running.
   if (tracing !== undefined) setTimeout(() => process.exit(), leftoversMs).unref();
+}
+
+/** Calls `stop` with the first SIGTERM or SIGINT. The next one of either kind ends the process, which has no listener. */
+export function stopOnSignal(stop: (signal: NodeJS.Signals) => void): void {
+  const signals = ["SIGTERM", "SIGINT"] as const;
+  const onStop = (signal: NodeJS.Signals) => {
+    for (const each of signals) process.off(each, onStop);
+    stop(signal);
+  };
+  for (const signal of signals) process.on(signal, onStop);
 }
 
 /**

@@ -204,11 +204,28 @@ describe("stopping", () => {
     service.child.kill(signal);
     expect(await service.ended).toEqual({ code: null, signal });
   });
+
+  test("after SIGTERM, SIGINT ends the development stack at once", async () => {
+    const stack = await spawn({ PORT: "0", OPS_PORT: "0", ISSUER_PORT: "0" }, "dev/dev.ts");
+    const [, url = ""] = (await stack.line("service    ")).split(/ +/);
+    const [, credentials = "", endpoint = ""] = / -u (\S+) (\S+)/.exec(await stack.line("TOKEN=$(curl")) ?? [];
+    const authorization = `Basic ${btoa(credentials)}`;
+    const body = new URLSearchParams({ grant_type: "client_credentials", scope: "platform-api.access evidence.write" });
+    const answer = await fetch(endpoint, { method: "POST", headers: { authorization }, body });
+    const { access_token } = (await answer.json()) as { access_token: string };
+    const h1 = await h1Connect(url);
+    h1.write(h1Request(`POST ${evidence.restPath}`, [...waitingHeaders(access_token), "Content-Length: 9"]));
+    expect(await h1.next()).toMatchObject({ status: 100 });
+    stack.child.kill("SIGTERM");
+    await expect.poll(() => refusesConnections(url)).toBe(true);
+    stack.child.kill("SIGINT");
+    expect(await stack.ended).toEqual({ code: null, signal: "SIGINT" });
+  });
 });
 
 /** Headers of a call that sends its body once the service asks for it. */
-function waitingHeaders(): string[] {
-  return [`Authorization: Bearer ${token()}`, "Content-Type: application/json", "Expect: 100-continue"];
+function waitingHeaders(bearer = token()): string[] {
+  return [`Authorization: Bearer ${bearer}`, "Content-Type: application/json", "Expect: 100-continue"];
 }
 
 describe("over TLS", () => {

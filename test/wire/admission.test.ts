@@ -68,7 +68,7 @@ const tenantOf = (authorization = "") => /^Bearer (hot|cool|new)$/.exec(authoriz
 const server = await createServer(
   bareServer([discovery], tenantOf, {
     unauthenticatedServices: [health],
-    streamServices: [streams],
+    rpcServices: [streams],
     bodies: createBodyBudget({ maxBytes: 2 ** 26, addressOf: ({ remoteAddress }) => remoteAddress }),
     admissionLimits: limits,
     isShortOfMemory: () => isShort,

@@ -1,4 +1,4 @@
-/** Checks of a store, whatever its database: before it may be written to, and what operators are told of it. */
+/** Checks of a store on any database: before it may be written to, and what operators learn about it. */
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import type { OrphanRow } from "../../ledger/ports/archive.ts";
 import type { TimedLog } from "../../ledger/ports/store.ts";

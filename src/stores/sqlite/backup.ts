@@ -65,7 +65,7 @@ function createPrivate(path: string): number {
     return openSync(path, "wx", 0o600);
   } catch (error) {
     const problem = isFileError(error, ["EEXIST"])
-      ? `${path} is there: another backup is under way. Remove it where none is.`
+      ? `${path} is there: another backup is under way. Remove it if none is.`
       : messageOf(error);
     throw new IncompatibleStoreError(problem, "--to", { cause: error });
   }

@@ -118,7 +118,8 @@ describe("a server with fewer connections than the pool", () => {
       const outcomes = await Promise.allSettled(calls);
       expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
     }
-    expect(lines).toEqual([{ connections: expect.any(Number) }]);
+    // On a busy machine a tenant may be reported as stuck, too.
+    expect(lines.filter((line) => "connections" in line)).toEqual([{ connections: expect.any(Number) }]);
     await ledger.check();
   }, 60_000);
 

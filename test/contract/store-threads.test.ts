@@ -74,7 +74,7 @@ describe("searches delay no other call, and are not given up because others are 
   let one: Appended;
   beforeEach(async () => {
     warnings.length = 0;
-    const logger = { warn: (fields: unknown) => void warnings.push(fields) };
+    const logger = { info() {}, warn: (fields: unknown) => void warnings.push(fields) };
     await open("searches", { threads: { responseTimeoutMs }, logger });
     one = await ledger.append(makeRecord(alice));
   });

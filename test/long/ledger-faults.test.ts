@@ -143,15 +143,6 @@ test("concurrent writes share a commit, and a refused one is refused alone", asy
   await fixture.verify();
 });
 
-test("writes queued behind a failing write are refused with it", async () => {
-  await ledger.close();
-  await open({ limits: { maxRecordsPerWrite: 1 } });
-  control.arm("failBefore", 1);
-  const results = await appendThree(tenant("bob"));
-  expect(results).toMatchObject([refused, refused, refused]);
-  expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 1 });
-});
-
 test("a connection whose rollback failed is replaced", async () => {
   const taken = makeRecord(alice);
   await ledger.append(taken);

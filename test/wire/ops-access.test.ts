@@ -336,13 +336,13 @@ describe("search", async () => {
         "unsupported_media_type",
       );
       expect(await reasonOf(post(`{"label":"${"x".repeat(70_000)}"}`, operatorToken))).toBe("body_too_large");
-      const url = `${local.opsUrl}/ledger/${log}`;
       const headers = { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" };
-      const withQuery = await fetch(`${url}/search?label=a`, { method: "POST", body: "{}", headers });
+      const withQuery = await fetch(`${local.opsUrl}/ledger/${log}/search?label=a`, {
+        method: "POST",
+        body: "{}",
+        headers,
+      });
       expect(withQuery.status).toBe(400);
-      const put = await fetch(`${url}/search`, { method: "PUT", body: "{}", headers });
-      expect([put.status, put.headers.get("allow")]).toEqual([405, "GET, HEAD, POST"]);
-      expect((await fetch(`${url}/checkpoint`, { method: "POST", headers })).headers.get("allow")).toBe("GET, HEAD");
     });
   });
 });

@@ -1,5 +1,8 @@
-/** Receipts as callers get them: they verify with the trusted key alone, on every protocol, and retries repeat them. */
-import { writeFileSync } from "node:fs";
+/**
+ * Receipts as callers get them: they verify with the trusted key alone, on every protocol, and retries repeat them. Of an
+ * answer, what may be changed without `ledger receipt verify` noticing is what `docs/reference/ledger-formats.md` lists.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
@@ -8,7 +11,7 @@ import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receip
 import { type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { answerOf, type WireClient, wireClients } from "../harness/clients.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
-import { logKeyOf } from "../harness/ledger.ts";
+import { logKeyOf, recordIn } from "../harness/ledger.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { run } from "../unit/cli/surroundings.ts";
 
@@ -56,7 +59,6 @@ describe.each(routes)("%s", (route) => {
     if (members[route] === "decision") expect(answer.body.decision.decision_id).toBe(receipt.record_id);
   });
 
-  /** `answer-words.test.ts` changes each member that is there. */
   test("no member can be added to its answer, or to the part with the receipt alone", async () => {
     const { body, receipt } = await ask(route);
     const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));
@@ -94,6 +96,65 @@ describe.each(routes)("%s", (route) => {
   });
 });
 
+/** Paths of all values that are no objects, but for those in the receipt, which is checked by itself. */
+function pathsOf(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [path];
+  return Object.entries(value).flatMap(([name, inner]) => (name === "receipt" ? [] : pathsOf(inner, [...path, name])));
+}
+
+/** A copy whose value at the path is another; without it where that is undefined. */
+function changed(value: unknown, [name, ...rest]: readonly string[], to: (value: unknown) => unknown): unknown {
+  if (name === undefined) return to(value);
+  const { [name]: inner, ...others } = value as Record<string, unknown>;
+  const next = changed(inner, rest, to);
+  return next === undefined ? others : { ...others, [name]: next };
+}
+
+function another(value: unknown): unknown {
+  if (typeof value === "boolean") return !value;
+  if (typeof value === "number") return value + 1;
+  return Array.isArray(value) ? [...value, "another"] : `not ${String(value)}`;
+}
+
+/** What of the five answers changes unseen, and what may be missing unseen. */
+async function unseen() {
+  const [changes, missing] = [new Set<string>(), new Set<string>()];
+  let decisionId: string | undefined;
+  for (const { route, body: sent } of sampleCalls().filter(({ body }) => body !== undefined)) {
+    for (const cited of [undefined, decisionId]) {
+      const request =
+        cited === undefined || !("artifact_digest" in (sent ?? {})) ? sent : { ...sent, decision_id: cited };
+      const { status, body } = await rest(`${gateway.url}${route}`, { token, body: request });
+      expect(status).toBe(200);
+      decisionId ??= body.decision?.decision_id;
+      const record = recordIn(body);
+      const differs = (answer: unknown) => answerDifferences(answer, record).length > 0;
+      expect(differs(body)).toBe(false);
+      for (const path of pathsOf(body)) {
+        // On the routes that know retries two members of the caller are the retry's.
+        const name = `${path[0] === "caller" && body.decision === undefined ? "(retries) " : ""}${path.join(".")}`;
+        if (!differs(changed(body, path, another))) changes.add(name);
+        if (!differs(changed(body, path, () => undefined))) missing.add(name);
+      }
+    }
+  }
+  return { changes: [...changes].sort(), missing: [...missing].sort() };
+}
+
+/** Names in backticks of the list that follows a sentence of the document. */
+function listed(after: string): readonly string[] {
+  const text = readFileSync(new URL("../../docs/reference/ledger-formats.md", import.meta.url), "utf8");
+  const [, rest = ""] = text.split(after);
+  const [list = ""] = rest.split("\n\n").filter((part) => part.trim() !== "");
+  return [...list.matchAll(/`([^`]+\.[^`]+|service|warnings|platform_domains)`/g)].map(([, name = ""]) => name).sort();
+}
+
+test("the documents list what may change without notice, and every listed part is complete", async () => {
+  const { changes, missing } = await unseen();
+  expect(changes).toEqual(listed("These members of an answer may change unseen:"));
+  expect(missing).toEqual([...changes, "status"].sort());
+});
+
 test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refused, and not repeated", async (value) => {
   const { status, body } = await ask("evidence", { "x-svc-receipt": value });
   expect(status).toBe(400);
@@ -124,20 +185,6 @@ test("the command checks the answer too, and reports if it cannot", async () => 
       "the answer's decision.allow is not what its record says\n" +
       "the answer's decision.policy_revision is not what its record says\n",
   });
-});
-
-test("attributes keep their names, including those that V8 would misread", async () => {
-  const register = sample("artifact-register") as object;
-  for (const name of ["\\", '"']) {
-    const { body, receipt } = await ask(
-      "artifact-register",
-      {},
-      { ...register, attributes: { "!": "a", [name]: "b" } },
-    );
-    const verified = verifyReceipt(given(receipt), trusted(given(receipt)));
-    expect(verified).toMatchObject({ record: { request: { attributes: { "!": "a", [name]: "b" } } } });
-    expect(body.registration).toBeDefined();
-  }
 });
 
 test("one key on six clients of four protocols is one record, with one receipt that verifies", async () => {

@@ -116,6 +116,22 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<StoreFixtur
       ledger = await fixture.open({ clock: behindBy(300_000), random });
     });
 
+    test("another origin is refused once a log exists, and its own is served again", async () => {
+      const elsewhere = { clock, random, originPrefix: "elsewhere.example" };
+      await ledger.close();
+      await (await fixture.open(elsewhere)).close();
+      ledger = await fixture.open({ clock, random });
+      await ledger.append(makeRecord(alice));
+      await ledger.close();
+      await expect(fixture.open(elsewhere)).rejects.toMatchObject({
+        name: "IncompatibleStoreError",
+        setting: "SVC_LEDGER_ORIGIN",
+        message: expect.stringContaining("prefix ledger.example/logs"),
+      });
+      ledger = await fixture.open({ clock, random });
+      await ledger.append(makeRecord(alice));
+    });
+
     test("any record has a receipt in the newest tree, unless it is erased", async () => {
       const appended: Appended[] = [];
       for (let count = 0; count < 5; count++) appended.push(await ledger.append(makeRecord(alice)));

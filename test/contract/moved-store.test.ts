@@ -11,7 +11,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import type { RecordId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { FaultControl } from "./ledger-faulty-connection.ts";
 import { recordKit, seededRandom, tenant } from "./ledger-records.ts";
@@ -28,7 +29,7 @@ const incompatible = { name: "IncompatibleStoreError" };
 let fixture: SqliteFixture;
 let ledger: ServiceLedger;
 let lines: { readonly cause?: string; readonly role?: string }[];
-let acknowledged: string[];
+let acknowledged: RecordId[];
 
 beforeEach(async () => {
   fixture = sqliteFixture();
@@ -121,8 +122,7 @@ test("a file that is back in its place is served again, with all acknowledged re
   await append();
   await ledger.close();
   await open();
-  for (const recordId of acknowledged)
-    expect(await ledger.find(alice, recordId as Parameters<ServiceLedger["find"]>[1])).toHaveProperty("kind");
+  for (const recordId of acknowledged) expect(await ledger.find(alice, recordId)).toHaveProperty("kind");
   await fixture.verify();
 });
 
@@ -136,8 +136,7 @@ test("records of a deleted write-ahead log are copied into the file before any r
   for (const end of ["-wal", "-shm"]) rmSync(fixture.path + end, { force: true });
   renameSync(left, fixture.path);
   await open();
-  for (const recordId of acknowledged)
-    expect(await ledger.find(alice, recordId as Parameters<ServiceLedger["find"]>[1])).toHaveProperty("kind");
+  for (const recordId of acknowledged) expect(await ledger.find(alice, recordId)).toHaveProperty("kind");
 });
 
 test("a store behind a link is served until the link changes", async () => {
@@ -194,16 +193,7 @@ describe("if another store's bytes are written over the open file", () => {
     await expect(ledger.check()).rejects.toMatchObject({ reason: "store_unavailable" });
     expect(readFileSync(fixture.path).equals(bytes)).toBe(true);
     writeFileSync(fixture.path, own);
-    await expect
-      .poll(
-        () =>
-          append().then(
-            () => true,
-            () => false,
-          ),
-        { timeout: 10_000 },
-      )
-      .toBe(true);
+    await vi.waitFor(append, { timeout: 10_000 });
     await ledger.close();
     await fixture.verify();
     expect(await fixture.rows(alice)).toHaveLength(acknowledged.length + 1);

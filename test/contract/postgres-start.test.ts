@@ -184,16 +184,6 @@ describe("an anchor in a file", () => {
   });
 });
 
-test("another origin is refused once a log exists, and its own is served again", async () => {
-  const elsewhere = { ...options, originPrefix: "elsewhere.example" };
-  await start(elsewhere);
-  const ledger = await fixture.open(options);
-  await ledger.append(makeRecord(alice));
-  await ledger.close();
-  await expect(start(elsewhere)).rejects.toThrow("prefix ledger.example/logs");
-  await start();
-});
-
 test("an invalid origin is refused before anything is opened", async () => {
   const { target, keyPath } = fixture;
   await expect(openPostgresStores({ ...options, target, keyPath, originPrefix: "a b" })).rejects.toThrow(RangeError);

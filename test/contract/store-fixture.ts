@@ -25,6 +25,7 @@ type Row = Record<string, unknown>;
 
 export interface OpenOptions extends Pick<ServiceMachine, "clock" | "random" | "logger"> {
   readonly keyPath?: string;
+  readonly originPrefix?: string;
   readonly limits?: Partial<AppenderLimits>;
   readonly events?: AppendEvents;
 }

@@ -113,5 +113,14 @@ export function enforcementFolder(inputName: string, input: Uint8Array) {
 
 export { failureOf } from "./permissive-platform.ts";
 
+/** These calls of the platform, with other members in what they say. */
+export function saying(honest: Platform, members: object, ...calls: readonly (keyof Platform)[]): Partial<Platform> {
+  const changed = (call: keyof Platform) => {
+    const own = honest[call] as unknown as (said: object, ...others: readonly unknown[]) => unknown;
+    return (said: object, ...others: readonly unknown[]) => own({ ...said, ...members }, ...others);
+  };
+  return Object.fromEntries(calls.map((call) => [call, changed(call)])) as Partial<Platform>;
+}
+
 /** A call that fails on the way. */
 export const noAnswer = () => Promise.reject(new Error("connection reset"));

@@ -26,10 +26,12 @@ const stack = await forFile(startEnforcementStack({ SVC_BULK: "on" }));
 const logKeys = [await stack.logKey(), await stack.logKey("payroll-c")];
 const { at, spool, files } = enforcementFolder("plain", plaintext);
 
-function enforcer(options: Partial<EnforcerOptions> = {}) {
-  const own = { client: stack.platform(), bulk: stack.bulk(), logKeys, keys: [key], spoolDirectory: at("spool") };
-  return createEnforcer({ workload: { application: "payroll-export" }, ...own, ...options });
-}
+const common = () => ({
+  ...{ client: stack.platform(), workload: { application: "payroll-export" } },
+  ...{ keys: [key], spoolDirectory: at("spool") },
+});
+const enforcer = (options: Partial<EnforcerOptions> = {}) =>
+  createEnforcer({ ...common(), bulk: stack.bulk(), logKeys, ...options });
 
 const resourceOf = (i: number) => ({ kind: "customer-record", id: `cust-${i}` });
 const protecting = (count: number): ProtectOptions[] =>
@@ -115,12 +117,7 @@ test("objects are protected and opened in few calls, each with its own records, 
 });
 
 test("without bulk calls, each step of each item is a single call", async () => {
-  const { bulk: _, ...single } = { bulk: undefined };
-  const many = createEnforcer({
-    ...single,
-    ...{ client: stack.platform(), workload: { application: "payroll-export" }, keys: [key] },
-    ...{ spoolDirectory: at("spool"), logKeys },
-  });
+  const many = createEnforcer({ ...common(), logKeys });
   expect(statusesOf(await many.protectMany(protecting(3)))).toEqual(["fulfilled", "fulfilled", "fulfilled"]);
 });
 
@@ -212,11 +209,7 @@ test("an item's signal ends its own wait only", async () => {
 });
 
 test("needs the keys of the log", () => {
-  const { logKeys: _, ...options } = { logKeys };
-  const own = { client: stack.platform(), bulk: stack.bulk(), keys: [key], spoolDirectory: at("spool") };
-  expect(() => createEnforcer({ workload: { application: "payroll-export" }, ...own, ...options })).toThrow(
-    EnforcementError,
-  );
+  expect(() => createEnforcer({ ...common(), bulk: stack.bulk() })).toThrow(EnforcementError);
 });
 
 const members = ["decision", "registration", "ingestion"];

@@ -11,7 +11,7 @@ import {
   verifyArtifact,
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
-import { failureOf } from "../harness/enforcement.ts";
+import { failureOf, saying } from "../harness/enforcement.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { forFile } from "../harness/lifetimes.ts";
 import { makeProofs, startProvers, trySwaps } from "../harness/swapped-proofs.ts";
@@ -60,11 +60,7 @@ test("an opened envelope proves its content only if it has the digest that was d
     .update(readFileSync(at("plain")))
     .digest("hex")}`;
   const enforcer = createEnforcer({
-    client: {
-      ...honest,
-      planProtection: (question, signal) => honest.planProtection({ ...question, content_digest }, signal),
-      planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, content_digest }, signal),
-    },
+    client: { ...honest, ...saying(honest, { content_digest }, "planProtection", "planKeyAccess") },
     workload: { application: "payroll-export" },
     keys: [localKey("one-key", Buffer.alloc(32, 1))],
     spoolDirectory: at("spool-digest"),
@@ -95,21 +91,11 @@ test("a rewrap of an opened file is refused", async () => {
 
 /** A producer that asks about something else than it does. */
 const dishonest: Readonly<Record<string, (honest: Platform) => Partial<Platform>>> = {
-  "labels that were not decided": (honest) => ({
-    planProtection: (question, signal) => honest.planProtection({ ...question, labels: [] }, signal),
-    planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, labels: [] }, signal),
-    registerArtifact: (registration, key, signal) =>
-      honest.registerArtifact({ ...registration, labels: [] }, key, signal),
-    recordEvidence: (event, key, signal) => honest.recordEvidence({ ...event, labels: [] }, key, signal),
-  }),
-  "labels that were decided of the plan alone": (honest) => ({
-    planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, labels: [] }, signal),
-  }),
-  "a key about which nothing was decided": (honest) => ({
-    planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, key_reference: "another-key" }, signal),
-    registerArtifact: (registration, key, signal) =>
-      honest.registerArtifact({ ...registration, key_reference: "another-key" }, key, signal),
-  }),
+  "labels that were not decided": (honest) =>
+    saying(honest, { labels: [] }, "planProtection", "planKeyAccess", "registerArtifact", "recordEvidence"),
+  "labels that were decided of the plan alone": (honest) => saying(honest, { labels: [] }, "planKeyAccess"),
+  "a key about which nothing was decided": (honest) =>
+    saying(honest, { key_reference: "another-key" }, "planKeyAccess", "registerArtifact"),
   "the plan in place of the key decision": (honest) => {
     let plan: ReturnType<Platform["planProtection"]> | undefined;
     return {
@@ -120,16 +106,9 @@ const dishonest: Readonly<Record<string, (honest: Platform) => Partial<Platform>
       planKeyAccess: () => plan as NonNullable<typeof plan>,
     };
   },
-  "another resource": (honest) => ({
-    planProtection: (question, signal) =>
-      honest.planProtection({ ...question, resource: { kind: "public-notice", id: "1" } }, signal),
-  }),
-  "another event": (honest) => ({
-    recordEvidence: (event, key, signal) => honest.recordEvidence({ ...event, event_type: "deny" }, key, signal),
-  }),
-  "an event that failed": (honest) => ({
-    recordEvidence: (event, key, signal) => honest.recordEvidence({ ...event, outcome: "failed" }, key, signal),
-  }),
+  "another resource": (honest) => saying(honest, { resource: { kind: "public-notice", id: "1" } }, "planProtection"),
+  "another event": (honest) => saying(honest, { event_type: "deny" }, "recordEvidence"),
+  "an event that failed": (honest) => saying(honest, { outcome: "failed" }, "recordEvidence"),
 };
 
 test.each(Object.entries(dishonest))("a producer with %s is refused", async (name, alter) => {

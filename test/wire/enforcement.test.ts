@@ -17,7 +17,7 @@ import {
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { Decision, EvidenceEvent } from "../../clients/typescript/src/enforce/platform.ts";
 import { draws } from "../harness/draws.ts";
-import { enforcementFolder, failureOf, noAnswer, startEnforcementStack } from "../harness/enforcement.ts";
+import { enforcementFolder, failureOf, noAnswer, saying, startEnforcementStack } from "../harness/enforcement.ts";
 import { forFile } from "../harness/lifetimes.ts";
 
 const key = localKey("local-symmetric-key", randomBytes(32));
@@ -41,6 +41,12 @@ const openFile = (options: Partial<EnforcerOptions> = {}) =>
   enforcer(options).open({ input: at("sealed"), output: at("opened"), purpose: "audit" });
 
 const altered = (calls: Partial<Platform>) => stack.altered(calls);
+
+/** Answers to the question about protection, as something on the way changes them. */
+const doctored = (change: (decision: Decision) => Decision): Partial<Platform> => ({
+  planProtection: async (question) => change(await stack.platform().planProtection(question)),
+});
+const planned = (plan: Partial<Decision["plan"]>) => doctored((it) => ({ ...it, plan: { ...it.plan, ...plan } }));
 
 describe("a file", () => {
   test("leaves a sealed file that its owner alone may read, and nothing else behind", async () => {
@@ -90,17 +96,8 @@ describe("a refused operation leaves no file, and records evidence", () => {
     expect(events).toMatchObject([{ event_type: "deny", decision_id: expect.stringMatching(/-/) }]);
   });
 
-  test("an access without its purpose", async () => {
-    await protectFile();
-    const request = { input: at("sealed"), output: at("opened") };
-    expect(await failureOf(enforcer({ client: watched() }).open(request))).toBe("not_permitted");
-    expect(files()).not.toContain("opened");
-  });
-
-  const doctored = (change: (decision: Decision) => Decision): Partial<Platform> => ({
-    planProtection: async (question) => change(await stack.platform().planProtection(question)),
-  });
-  const planned = (plan: Partial<Decision["plan"]>) => doctored((it) => ({ ...it, plan: { ...it.plan, ...plan } }));
+  const deployment = { plaintextToPlatform: false, operations: ["protect"], profiles: ["envelope"], missingScopes: [] };
+  const deployed = (more: object) => ({ deployment: async () => ({ ...deployment, ...more }) });
 
   test.each<[string, Partial<Platform>]>([
     ["no clear yes", doctored((it) => ({ ...it, allow: "true" as unknown as boolean }))],
@@ -116,28 +113,8 @@ describe("a refused operation leaves no file, and records evidence", () => {
     ["a managed key", planned({ keyTransport: "authorized_key_release" })],
     ["hardware", planned({ handlingMode: "local_hardware_enforcement" })],
     ["another library", planned({ library: "hsm" })],
-    [
-      "a profile that is not there",
-      {
-        deployment: async () => ({
-          plaintextToPlatform: false,
-          operations: ["protect"],
-          profiles: ["tdf"],
-          missingScopes: [],
-        }),
-      },
-    ],
-    [
-      "a scope that is missing",
-      {
-        deployment: async () => ({
-          plaintextToPlatform: false,
-          operations: ["protect"],
-          profiles: ["envelope"],
-          missingScopes: ["keys.use"],
-        }),
-      },
-    ],
+    ["a profile that is not there", deployed({ profiles: ["tdf"] })],
+    ["a scope that is missing", deployed({ missingScopes: ["keys.use"] })],
     ["a registration that does not stand", { registerArtifact: async () => ({ accepted: false, warnings: ["no"] }) }],
   ])("a plan with %s", async (_, calls) => {
     expect(await failureOf(protectFile({ client: watched(calls) }))).toBe("not_permitted");
@@ -267,11 +244,7 @@ test("if decisions read registered facts, a label left out still counts, and oth
   const client = stack.platform("payroll-c");
   await protectFile({ client }, ["restricted"]);
   expect(await failureOf(openFile({ client }))).toBe("not_permitted");
-  const stripped: Platform = {
-    ...client,
-    planProtection: (question) => client.planProtection({ ...question, labels: [] }),
-    planKeyAccess: (question) => client.planKeyAccess({ ...question, labels: [] }),
-  };
+  const stripped = { ...client, ...saying(client, { labels: [] }, "planProtection", "planKeyAccess") };
   expect(await failureOf(openFile({ client: stripped }))).toBe("not_permitted");
   expect(files()).not.toContain("opened");
   const rewrapped = { input: at("sealed"), output: at("rewrapped"), newKeyReference: otherKey.reference };
@@ -293,8 +266,8 @@ describe("an intermediary with a token of the tenant", () => {
     const logKeys = [await stack.logKey()];
     const own = stack.platform();
     const calls: readonly Partial<Platform>[] = [
-      { planProtection: (question, signal) => own.planProtection({ ...question, ...other }, signal) },
-      { planKeyAccess: (question, signal) => own.planKeyAccess({ ...question, ...other }, signal) },
+      saying(own, other, "planProtection"),
+      saying(own, other, "planKeyAccess"),
       {
         registerArtifact: (registration, id, signal) =>
           own.registerArtifact({ ...registration, ...other }, `its-${id}`, signal),
@@ -302,14 +275,7 @@ describe("an intermediary with a token of the tenant", () => {
       { recordEvidence: (event, id, signal) => own.recordEvidence({ ...event, ...other }, `its-${id}`, signal) },
     ];
     for (const call of calls) {
-      const request = {
-        input: at("plain"),
-        output: at("sealed"),
-        resource,
-        labels: ["confidential"],
-        purpose: "audit",
-      };
-      expect(await failureOf(enforcer({ client: altered(call), logKeys }).protect(request))).toBe("unavailable");
+      expect(await failureOf(protectFile({ client: altered(call), logKeys }, ["confidential"]))).toBe("unavailable");
       expect(files()).not.toContain("sealed");
       // The event is kept, for a platform that records it.
       await enforcer().flush();
@@ -329,28 +295,16 @@ describe("an intermediary with a token of the tenant", () => {
 
   test("cannot change the instructions of an answer", async () => {
     const logKeys = [await stack.logKey()];
-    const own = stack.platform();
-    for (const plan of [
-      { keyTransport: "wrapped_key_reference" },
-      { library: "another" },
-      { handlingMode: "another" },
-    ]) {
-      const client = altered({
-        planProtection: async (question, signal) => {
-          const decision = await own.planProtection(question, signal);
-          return { ...decision, plan: { ...decision.plan, ...plan } };
-        },
-      });
-      expect(await failureOf(protectFile({ client, logKeys }))).toBe("unavailable");
-    }
-    const client = altered({
-      planProtection: async (question, signal) => {
-        const { receipt, ...decision } = await own.planProtection(question, signal);
+    for (const calls of [
+      planned({ keyTransport: "wrapped_key_reference" }),
+      planned({ library: "another" }),
+      planned({ handlingMode: "another" }),
+      doctored(({ receipt, ...decision }) => {
         const { leaf: _, opening: __, record: ___, ...brief } = receipt ?? {};
         return { ...decision, receipt: brief };
-      },
-    });
-    expect(await failureOf(protectFile({ client, logKeys }))).toBe("unavailable");
+      }),
+    ])
+      expect(await failureOf(protectFile({ client: altered(calls), logKeys }))).toBe("unavailable");
   });
 });
 

@@ -4,7 +4,7 @@ import { ConnectError, type Transport } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import { Client, credentials, type ServiceError as GrpcJsError, Metadata } from "@grpc/grpc-js";
-import { refusalOf, type WireRefusal } from "./grpc.ts";
+import { refusalInEnvelope, refusalOf, type WireRefusal } from "./grpc.ts";
 import { restAnswerOf, restTextOf, type WireMethod } from "./methods.ts";
 
 export type Outcome =
@@ -46,19 +46,7 @@ function restClient(url: string): WireClient {
       });
       const body = JSON.parse(await response.text());
       if (response.status === 200) return { answer: body };
-      const { code, reason, message, violations = [], required_scopes, missing_scopes, request_id } = body.error;
-      return {
-        refusal: {
-          code,
-          reason,
-          message,
-          fields: violations.map(({ field }: { field: string }) => field),
-          requiredScopes: required_scopes?.join(" "),
-          missingScopes: missing_scopes?.join(" "),
-          requestId: request_id,
-          retryAfterSeconds: body.error.retry_after_seconds,
-        },
-      };
+      return { refusal: refusalInEnvelope(body) };
     },
   };
 }

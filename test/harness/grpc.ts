@@ -1,4 +1,4 @@
-/** gRPC and its kin by hand: frames, and the refusals that they carry. */
+/** gRPC and its kin by hand: frames, and the refusals that they and the JSON routes carry. */
 import type { IncomingHttpHeaders } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { errorFromJson } from "@connectrpc/connect/protocol-connect";
@@ -24,6 +24,21 @@ export interface WireRefusal {
   readonly missingScopes?: string | undefined;
   readonly requestId?: string | undefined;
   readonly retryAfterSeconds?: number | undefined;
+}
+
+/** The refusal in an answer of a JSON route. */
+// biome-ignore lint/suspicious/noExplicitAny: the body as it was parsed.
+export function refusalInEnvelope({ error }: any): WireRefusal {
+  return {
+    code: error.code,
+    reason: error.reason,
+    message: error.message,
+    fields: (error.violations ?? []).map(({ field }: { field: string }) => field),
+    requiredScopes: error.required_scopes?.join(" "),
+    missingScopes: error.missing_scopes?.join(" "),
+    requestId: error.request_id,
+    retryAfterSeconds: error.retry_after_seconds,
+  };
 }
 
 /** The refusal in an error of one of Connect's clients. */

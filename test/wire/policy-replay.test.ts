@@ -32,16 +32,14 @@ afterAll(() => void vi.unstubAllEnvs());
 
 const explain = (...options: string[]) => run("policy", "explain", ...options);
 
-async function explained(...options: string[]) {
-  const { out, code } = await explain(...options, "--json");
+/** What the command answers as JSON, and its exit code. */
+async function answerOf(...command: string[]) {
+  const { out, code } = await run("policy", ...command, "--json");
   return { ...JSON.parse(out), code };
 }
 
-async function replay(decision: string, of = tenant, ...more: string[]) {
-  const command = ["policy", "replay", "--decision", decision, "--tenant", of, ...more];
-  const written = await run(...command, "--json");
-  return { ...JSON.parse(written.out), code: written.code };
-}
+const explained = (...options: string[]) => answerOf("explain", ...options);
+const replay = (decision: string, of = tenant) => answerOf("replay", "--decision", decision, "--tenant", of);
 
 test("after three policy changes every decision replays, and shows how it would be decided now", async () => {
   expect(decisions).toHaveLength(3);
@@ -151,10 +149,7 @@ test("recorded decisions that another directory decides differently are counted"
     join(strict, "default", "no-plans.cedar"),
     '@id("no-plans") forbid (principal, action == Action::"protect", resource);',
   );
-  const diff = async (before: string, ...options: string[]) => {
-    const written = await run("policy", "diff", before, strict, ...options, "--json");
-    return { ...JSON.parse(written.out), code: written.code };
-  };
+  const diff = (before: string, ...options: string[]) => answerOf("diff", before, strict, ...options);
   const { recorded, ways, code } = await diff(samples, "--since", "1h");
   expect([code, new Set(ways.map(({ kind }: { kind: string }) => kind))]).toEqual([1, new Set(["denies"])]);
   expect(recorded.compared).toBeGreaterThanOrEqual(decisions.length);

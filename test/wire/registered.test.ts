@@ -3,22 +3,19 @@
  * asked. The policies are those of the cookbook.
  */
 
-import { createHash, randomFillSync } from "node:crypto";
+import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { systemClock } from "../../src/base/clock.ts";
 import { parseTenantId, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import { rawCid } from "../../src/ledger/artifacts/cid.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
-import { administer } from "../../src/stores/sql/records-administration.ts";
 import { answerOf, type WireClient, wireClients } from "../harness/clients.ts";
 import { writeFiles } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
-import { backendOf, recordIn } from "../harness/ledger.ts";
+import { administering, backendOf, recordIn } from "../harness/ledger.ts";
 import { forFile } from "../harness/lifetimes.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { testStores } from "../harness/stores.ts";
@@ -66,15 +63,11 @@ describe.each(testStores)("%s", async (storeName, startStore) => {
   const tenantOf = (text: string) => parseTenantId(text) as TenantId;
   const tokenOf = (claims: Members) => issuer.token({ scope, ...claims });
   const erase = async (recordId: RecordId) => {
-    const machine = {
-      clock: systemClock,
-      random: (bytes: Uint8Array) => randomFillSync(bytes),
-      pause: () => setImmediate(),
-    };
-    const administration = await administer(await (await backendOf(store)).openDatabase("upkeep"), machine);
     const statement = { reason: "request 7", operator: "olga" };
-    expect(await administration.erase(tenantOf("tenant-a"), [recordId], statement)).toMatchObject({ erased: [{}] });
-    await administration.close();
+    const result = await administering(store, (administration) =>
+      administration.erase(tenantOf("tenant-a"), [recordId], statement),
+    );
+    expect(result).toMatchObject({ erased: [{}] });
   };
 
   // Each store and each protocol once: what a protocol carries does not depend on the store.

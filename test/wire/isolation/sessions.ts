@@ -5,7 +5,7 @@ import { methodOn } from "../../harness/methods.ts";
 import { boundTo, mintProof } from "../../harness/proofs.ts";
 import { type TestClient, tokenOf } from "../../harness/sessions.ts";
 import { newTestKey } from "../../harness/tokens.ts";
-import { sameNames, sameTexts } from "./session-clients.ts";
+import { sameNames, sameTexts } from "./names.ts";
 import { answerOf, bearer, type IsolationRow, type Wire, type World } from "./world.ts";
 
 /** Attempts of one client from one address in a minute: `src/domain/session.ts`. */

@@ -1,19 +1,16 @@
 /** One deployment with many tenants whose names are easily taken for each other, and callers of all of them. */
-import { randomFillSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import { expect } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
 import type { OperatorArchive } from "../../../src/stores/sql/archive.ts";
-import { administer, type RecordsAdministration } from "../../../src/stores/sql/records-administration.ts";
+import type { RecordsAdministration } from "../../../src/stores/sql/records-administration.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
 import { draws } from "../../harness/draws.ts";
 import { type Gateway, gatewayForFile } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import { backendOf } from "../../harness/ledger.ts";
+import { administering, backendOf } from "../../harness/ledger.ts";
 import { forFile } from "../../harness/lifetimes.ts";
 import { methodOn, requestFromRest } from "../../harness/methods.ts";
 import { type OtlpReceiver, startOtlpReceiver, tracedBy } from "../../harness/otlp.ts";
@@ -27,9 +24,8 @@ import {
 import type { TestStore } from "../../harness/stores.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
-import { lookAlikes, namedLookAlikes } from "./names.ts";
+import { lookAlikes, namedLookAlikes, sessionClientsOf } from "./names.ts";
 import { tenantsWithSets, writePolicies } from "./policy-sets.ts";
-import { sessionClientsOf } from "./session-clients.ts";
 
 export const wireNames = ["REST", "gRPC"] as const;
 export type WireName = (typeof wireNames)[number];
@@ -113,10 +109,7 @@ export async function worldForFile(store: TestStore): Promise<World> {
       await using archive = await (await backendOf(store)).openArchive();
       return await look(archive);
     },
-    async keeping(act) {
-      const administration = await administer(await (await backendOf(store)).openDatabase("upkeep"), machine);
-      return act(administration).finally(() => administration.close());
-    },
+    keeping: (act) => administering(store, act),
   };
 }
 
@@ -167,12 +160,6 @@ async function settingsOf(
     }),
   };
 }
-
-const machine = {
-  clock: systemClock,
-  random: (bytes: Uint8Array) => randomFillSync(bytes),
-  pause: () => setImmediate(),
-};
 
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 

@@ -7,13 +7,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import type { RecordId } from "../../../src/base/ids.ts";
-import { runCommandLine } from "../../../src/cli/run.ts";
 import { findReceipt } from "../../../src/ledger/record/receipt.ts";
 import { rest } from "../../harness/gateway.ts";
 import type { TestStore } from "../../harness/stores.ts";
 import type { Members } from "../../harness/tokens.ts";
-import { settingsForTest } from "../../unit/cli/surroundings.ts";
-import { captureTerminal } from "../../unit/cli/terminal.ts";
+import { run, settingsForTest } from "../../unit/cli/surroundings.ts";
 import type { Files } from "../../unit/policy/harness.ts";
 
 /** What the deployment's directory holds for these decisions, beside its other policies. */
@@ -106,10 +104,9 @@ export async function recordedFactsHold(deployment: Deployment): Promise<void> {
         { "x-request-id": requestId },
       )
     ).decision;
-  const run = async (...words: readonly string[]) => {
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["policy", ...words, "--tenant", tenant, "--json"], terminal);
-    return { ...JSON.parse(written.out), code: written.code };
+  const answerOf = async (...words: readonly string[]) => {
+    const { out, code } = await run("policy", ...words, "--tenant", tenant, "--json");
+    return { ...JSON.parse(out), code };
   };
 
   settingsForTest({ ...store.settings, SVC_POLICY_DIR: policies });
@@ -127,11 +124,11 @@ export async function recordedFactsHold(deployment: Deployment): Promise<void> {
       [allowed, ["--decision", allowed.decision_id], cleared],
       [denied, ["--request-id", "dossier-denied"], uncleared],
     ] as const) {
-      const replayed = await run("replay", "--decision", decision.decision_id);
+      const replayed = await answerOf("replay", "--decision", decision.decision_id);
       expect(replayed).toMatchObject({ code: 0, ok: true, status: "reproduced", own: { differences: [] } });
       const attributes = { clearance: claims.clearance, teams: claims.realm_access.roles };
       expect(replayed.recorded.caller_attributes).toEqual(attributes);
-      const explained = await run("explain", ...named);
+      const explained = await answerOf("explain", ...named);
       expect(explained).toMatchObject({ code: 0, allow: decision.allow, reasons: decision.reasons });
       expect(valuesRead(explained)).toMatchObject({
         "caller.attributes.clearance": claims.clearance,
@@ -155,7 +152,7 @@ export async function recordedFactsHold(deployment: Deployment): Promise<void> {
   await deployment.reload();
   expect(await access(uncleared)).toMatchObject({ allow: true });
   // Asked what would be so now, the old facts meet the new ranks.
-  const { current } = await run("replay", "--decision", denied.decision_id);
+  const { current } = await answerOf("replay", "--decision", denied.decision_id);
   expect(current.outcome).toMatchObject({ allow: false, reasons: [byOwner] });
 
   await deployment.erase(second);
@@ -165,8 +162,8 @@ export async function recordedFactsHold(deployment: Deployment): Promise<void> {
   await deployment.erase(first);
   for (const { decision_id: id } of [allowed, denied])
     for (const command of ["replay", "explain"])
-      expect(await run(command, "--decision", id)).toMatchObject({ ok: false, status: "erased", code: 1 });
-  expect(await run("explain", "--request-id", "dossier-allowed")).toMatchObject({ status: "erased", code: 1 });
+      expect(await answerOf(command, "--decision", id)).toMatchObject({ ok: false, status: "erased", code: 1 });
+  expect(await answerOf("explain", "--request-id", "dossier-allowed")).toMatchObject({ status: "erased", code: 1 });
 }
 
 interface Explained {

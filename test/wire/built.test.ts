@@ -16,7 +16,6 @@ import { type RunningService, serviceSettings, spawnService, startService } from
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { tlsFetch } from "../harness/tls-callers.ts";
 
-/** Far beyond what a start takes on a busy machine. */
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
 let directory: string;
 let settings: Record<string, string>;

@@ -30,14 +30,19 @@ const identities = {
   partner: { ca: servers.cert, cert: partner.cert, key: partner.key },
 } satisfies Record<string, TlsIdentity>;
 
-/** A busy machine takes its time; 10 seconds are what is promised of one that is not. */
-
 const tokens = { payroll: "", partner: "" };
 const paths = { cert: "", key: "", ca: "", opsCert: "", opsKey: "", operators: "" };
 
 const putServer = ({ cert, key }: IssuedCertificate) => {
   replaceFile(paths.cert, cert);
   replaceFile(paths.key, key);
+};
+/** Puts good files in the place of all three. */
+const restore = async (server: IssuedCertificate) => {
+  for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { recursive: true, force: true });
+  putServer(server);
+  replaceFile(paths.ca, callers.cert + partners.cert);
+  await gateway.app.reload();
 };
 const shownNow = async (url = gateway.url) => (await shakeHands(url, identities.payroll)).thumbprint;
 const reloads = async (what: string) => {
@@ -135,10 +140,7 @@ describe("a bad certificate file changes nothing, and is logged", () => {
   let good: IssuedCertificate;
   beforeEach(async () => {
     good = await serverNamed("good");
-    for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { recursive: true, force: true });
-    putServer(good);
-    replaceFile(paths.ca, callers.cert + partners.cert);
-    await gateway.app.reload();
+    await restore(good);
     expect(await shownNow()).toBe(good.thumbprint);
   });
 
@@ -192,12 +194,7 @@ describe("a bad certificate file changes nothing, and is logged", () => {
 });
 
 describe("a removed client authority", () => {
-  beforeEach(async () => {
-    for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { force: true });
-    putServer(first);
-    replaceFile(paths.ca, callers.cert + partners.cert);
-    await gateway.app.reload();
-  });
+  beforeEach(() => restore(first));
   const remove = async () => {
     replaceFile(paths.ca, callers.cert);
     await gateway.app.reload();

@@ -6,7 +6,6 @@ import {
   Code,
   createPlatformClient,
   createRestTransport,
-  type PlatformClient,
   PlatformError,
   sessionTokens,
   type TokenProvider,
@@ -57,31 +56,26 @@ function tokensOf(tls: TlsOptions, overrides: Partial<Parameters<typeof sessionT
   return sessionTokens({ baseUrl: deployment.gateway.url, tenantId, clientId, clientSecret, http, ...overrides });
 }
 
-const transports: readonly (readonly [string, (tls: TlsOptions, tokens: TokenProvider) => PlatformClient])[] = [
-  [
-    "gRPC",
-    (tls, tokens) => {
-      const interceptors = workloadInterceptors({ tokens, retry: false });
-      const transport = createGrpcTransport({ baseUrl: deployment.gateway.url, tls, interceptors });
-      onTestFinished(() => transport.close());
-      return createPlatformClient(transport);
-    },
-  ],
-  [
-    "REST",
-    (tls, tokens) => {
-      const interceptors = workloadInterceptors({ tokens, retry: false });
-      const http = createHttpClient({ tls });
-      return createPlatformClient(createRestTransport({ baseUrl: deployment.gateway.url, http, interceptors }));
-    },
-  ],
-];
+/** A client over each transport, which makes no call again by itself. */
+const transports = {
+  gRPC(tls: TlsOptions, tokens: TokenProvider) {
+    const interceptors = workloadInterceptors({ tokens, retry: false });
+    const transport = createGrpcTransport({ baseUrl: deployment.gateway.url, tls, interceptors });
+    onTestFinished(() => transport.close());
+    return createPlatformClient(transport);
+  },
+  REST(tls: TlsOptions, tokens: TokenProvider) {
+    const interceptors = workloadInterceptors({ tokens, retry: false });
+    const http = createHttpClient({ tls });
+    return createPlatformClient(createRestTransport({ baseUrl: deployment.gateway.url, http, interceptors }));
+  },
+};
 
 /** The certificate of a token, as it says it. */
 const boundTo = (token: string) =>
   JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()).cnf["x5t#S256"];
 
-describe.each(transports)("over %s", (_name, connect) => {
+describe.each(Object.entries(transports))("over %s", (_name, connect) => {
   test("a certificate replaced between token and call costs the call one more attempt", async () => {
     const tokens = tokensOf(files());
     const next = await workloads.issue("next");

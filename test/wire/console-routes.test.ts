@@ -19,6 +19,11 @@ const clients = searchingClients("tenant-a", "tenant-b");
 const directory = folderForFile("console-routes");
 const credentials = await writeOperators(directory, { olga: operatorToken });
 const gateway = await gatewayForFile({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
+const { dataDir } = gateway;
+/** Of commands on the gateway's store. */
+const settings = join(dataDir, "settings.yaml");
+const store = `sqlite:${join(dataDir, "platform.db")}`;
+await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
 const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
 const decided = clients.map(async ({ clientId }): Promise<string> => {
   const token = await gateway.token({ clientId });
@@ -100,10 +105,6 @@ describe("an explanation", () => {
 });
 
 test("an explanation of an erased decision says that it was erased", async () => {
-  const { dataDir } = gateway;
-  const settings = join(dataDir, "erase-settings.yaml");
-  const store = `sqlite:${join(dataDir, "platform.db")}`;
-  await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
   const { name } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-b");
   const which = ["--tenant", "tenant-b", "--record", otherDecisionId];
   expect((await run("ledger", "erase", "--config", settings, ...which, ...erasing)).code).toBe(0);
@@ -116,11 +117,7 @@ describe("a report", () => {
   const pathOf = (query = `template=access&${period}`, name = log) => `/ledger/${name}/report?${query}`;
 
   test("equals the command's file, for operators and for the tenant", async () => {
-    const { dataDir } = gateway;
     const out = join(dataDir, "report.html");
-    const settings = join(dataDir, "report-settings.yaml");
-    const store = `sqlite:${join(dataDir, "platform.db")}`;
-    await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
     const asked = ["--tenant", "tenant-a", "--template", "unevidenced", "--out", out, "--csv"];
     const range = ["--from", "2026-01-01T00:00:00Z", "--to", "2100-01-01T00:00:00Z"];
     const written = await run("ledger", "report", "--config", settings, ...asked, ...range);

@@ -229,12 +229,7 @@ test("during shutdown, HTTP/1.1 answers close their connection", async () => {
   await single.closed;
   // One that calls again before it has its answer gets both, and the last one says so.
   const answers = [await pair.next(), await pair.next()];
-  expect(
-    answers
-      .filter((answer) => answer !== undefined)
-      .at(-1)
-      ?.headers.get("connection"),
-  ).toBe("close");
+  expect(answers.findLast((answer) => answer !== undefined)?.headers.get("connection")).toBe("close");
   await pair.closed;
   expect(await service.ended).toEqual({ code: 0, signal: null });
 });

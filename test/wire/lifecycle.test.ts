@@ -9,7 +9,6 @@ import { toBinary } from "@bufbuild/protobuf";
 import { beforeEach, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { folderForFile } from "../harness/folder.ts";
-import { rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request, refusesConnections } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
@@ -40,12 +39,6 @@ const spawn = (environment: Readonly<Record<string, string>>, program?: string) 
 const token = () => issuer.token({ scope: "platform-api.access policy.read evidence.write" });
 
 describe("starting", () => {
-  test("the service is ready and answers", async () => {
-    const service = await start();
-    await expect.poll(async () => (await rest(`${service.opsUrl}/readyz`, {})).status).toBe(200);
-    expect((await rest(service.url + whoami.restPath, { token: token() })).status).toBe(200);
-  });
-
   test("is refused with wrong, weak or unknown settings, all named at once, and no value repeated", async () => {
     const service = await spawn({
       ...settings,
@@ -96,16 +89,6 @@ describe("starting", () => {
     expect(said).not.toMatch(/ {4}at |hunter2/);
   });
 
-  test("is refused, with SVC_LEDGER_ORIGIN named, if the logs have another origin", async () => {
-    const service = await start();
-    expect((await rest(service.url + evidence.restPath, { token: token(), body: evidenceBody })).status).toBe(200);
-    service.child.kill("SIGTERM");
-    await service.ended;
-    const elsewhere = await spawn({ ...settings, SVC_LEDGER_ORIGIN: "elsewhere.example" });
-    expect(await elsewhere.ended).toEqual({ code: 1, signal: null });
-    expect(elsewhere.errors()).toMatch(/^SVC_LEDGER_ORIGIN: is elsewhere\.example, but .*\n$/);
-  });
-
   test("a reload by SIGHUP does not end a service that has not started yet", async () => {
     const database = net.createServer((socket) => {
       service.child.kill("SIGHUP");
@@ -154,12 +137,10 @@ describe("stopping", () => {
 
   test("SIGTERM during calls lets them finish on both kinds of connection, and accepts no more", async () => {
     const service = await start();
-    const h1 = await h1Connect(service.url);
     const h2 = await h2Connect(service.url);
     // Both calls are past the gate and wait for their bodies.
     const body = JSON.stringify(evidenceBody);
-    h1.write(h1Request(`POST ${evidence.restPath}`, [...waitingHeaders(), `Content-Length: ${body.length}`]));
-    expect(await h1.next()).toMatchObject({ status: 100 });
+    const h1 = await waitingCall(service.url, { bodyBytes: body.length });
     const stream = h2.request({
       ":method": "POST",
       ":path": evidence.rpcPath,
@@ -186,9 +167,7 @@ describe("stopping", () => {
 
   test("calls that exceed the grace period are cut off, and the exit code says so", async () => {
     const service = await start({ SVC_SHUTDOWN_GRACE_MS: "100" });
-    const h1 = await h1Connect(service.url);
-    h1.write(h1Request(`POST ${evidence.restPath}`, [...waitingHeaders(), "Content-Length: 9"]));
-    expect(await h1.next()).toMatchObject({ status: 100 });
+    const h1 = await waitingCall(service.url);
     service.child.kill("SIGTERM");
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(await h1.next()).toBeUndefined();
@@ -196,9 +175,7 @@ describe("stopping", () => {
 
   test.each(["SIGTERM", "SIGINT"] as const)("after SIGTERM, %s ends the process at once", async (signal) => {
     const service = await start();
-    const h1 = await h1Connect(service.url);
-    h1.write(h1Request(`POST ${evidence.restPath}`, [...waitingHeaders(), "Content-Length: 9"]));
-    expect(await h1.next()).toMatchObject({ status: 100 });
+    await waitingCall(service.url);
     service.child.kill("SIGTERM");
     await service.line('"message":"stopping"');
     service.child.kill(signal);
@@ -213,9 +190,7 @@ describe("stopping", () => {
     const body = new URLSearchParams({ grant_type: "client_credentials", scope: "platform-api.access evidence.write" });
     const answer = await fetch(endpoint, { method: "POST", headers: { authorization }, body });
     const { access_token } = (await answer.json()) as { access_token: string };
-    const h1 = await h1Connect(url);
-    h1.write(h1Request(`POST ${evidence.restPath}`, [...waitingHeaders(access_token), "Content-Length: 9"]));
-    expect(await h1.next()).toMatchObject({ status: 100 });
+    await waitingCall(url, { bearer: access_token });
     stack.child.kill("SIGTERM");
     await expect.poll(() => refusesConnections(url)).toBe(true);
     stack.child.kill("SIGINT");
@@ -223,9 +198,13 @@ describe("stopping", () => {
   });
 });
 
-/** Headers of a call that sends its body once the service asks for it. */
-function waitingHeaders(bearer = token()): string[] {
-  return [`Authorization: Bearer ${bearer}`, "Content-Type: application/json", "Expect: 100-continue"];
+/** A call that is past the gate: the service has asked for its body. */
+async function waitingCall(url: string, { bearer = token(), bodyBytes = 9 } = {}) {
+  const connection = await h1Connect(url);
+  const headers = [`Authorization: Bearer ${bearer}`, "Content-Type: application/json", "Expect: 100-continue"];
+  connection.write(h1Request(`POST ${evidence.restPath}`, [...headers, `Content-Length: ${bodyBytes}`]));
+  expect(await connection.next()).toMatchObject({ status: 100 });
+  return connection;
 }
 
 describe("over TLS", () => {

@@ -103,11 +103,8 @@ test("registered values are disclosed only if the manifest says so, for a known 
   // Registering again changes what the next decision says, whatever was cached.
   await call(rest(), "/v1/sdk/artifact-register", { ...registration, attributes: { owner: "dr-june" } });
   expect((await ask({ artifact_digest })).decision.obligations[0].parameters).toEqual({ owner: "dr-june" });
-  expect(
-    await command("policy", "replay", "--tenant", "tenant-a", "--decision", told.decision.decision_id),
-  ).toMatchObject({
-    status: "reproduced",
-  });
+  const replayed = await command("policy", "replay", "--tenant", "tenant-a", "--decision", told.decision.decision_id);
+  expect(replayed).toMatchObject({ status: "reproduced" });
 });
 
 test("a decision with obligations is replayed, explained and found by its alert, and its answer is checked against its record", async () => {

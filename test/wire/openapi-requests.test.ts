@@ -77,6 +77,9 @@ test.each(routes.map((route) => [route.path, route] as const))(
   },
 );
 
+const [subject, action] = [{ type: "user", id: "a" }, { name: "access" }];
+const resource = { type: "record", id: "r" };
+
 test.each([
   ["/v1/bulk/evidence", { items: null }],
   ["/v1/bulk/evidence", {}],
@@ -84,29 +87,15 @@ test.each([
   ["/access/v1/evaluations", {}],
   ["/access/v1/evaluations", { evaluations: [{}] }],
   ["/access/v1/evaluations", { evaluations: null }],
-  [
-    "/access/v1/evaluations",
-    {
-      ...{ subject: { type: "user", id: "a" }, action: { name: "access" }, resource: { type: "x", id: "y" } },
-      options: { evaluations_semantic: "any" },
-    },
-  ],
-  [
-    "/access/v1/evaluation",
-    { subject: { type: "user", id: "a" }, action: { name: "access" }, resource: { type: "x", id: null } },
-  ],
-  [
-    "/access/v1/evaluation",
-    { subject: { type: "user", id: "a" }, action: { name: "" }, resource: { type: "x", id: "y" } },
-  ],
+  ["/access/v1/evaluations", { subject, action, resource, options: { evaluations_semantic: "any" } }],
+  ["/access/v1/evaluation", { subject, action, resource: { type: "x", id: null } }],
+  ["/access/v1/evaluation", { subject, action: { name: "" }, resource }],
 ])("%s refuses %j, and so does its document", async (path, body) => {
   expect((await rest(gateway.url + path, { token, body })).status).toBe(400);
   for (const route of routes) if (route.path === path) expect(route.accepts(body)).toBe(false);
 });
 
 test("questions that complete each other are accepted, and the document allows them", async () => {
-  const [subject, action] = [{ type: "user", id: "a" }, { name: "access" }];
-  const resource = { type: "record", id: "r" };
   for (const body of [
     { subject, evaluations: [{ action, resource }] },
     { subject, action, resource },

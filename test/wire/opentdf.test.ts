@@ -128,6 +128,13 @@ async function recordsAbout(principal: string): Promise<Any[]> {
   return JSON.parse(written.out).found.map(({ record }: Any) => record);
 }
 
+/** Registers an artifact about the resource, as the principal. */
+async function register(resource: object, members: object, by = "owner"): Promise<Any> {
+  const body = { operation: "protect", workload, resource, artifact_profile: "tdf", ...members };
+  const token = kas({ principal_id: by });
+  return (await rest(`${gateway.url}/v1/sdk/artifact-register`, { token, body })).body.registration;
+}
+
 let made = 0;
 /** Protects a file as the library does, and returns the attributes of its policy. */
 async function protectedFile(labels: readonly string[], registered = labels, by = "owner", known?: string) {
@@ -139,27 +146,13 @@ async function protectedFile(labels: readonly string[], registered = labels, by 
   });
   const { decision_id } = plan.body.decision;
   const artifact_digest = known ?? `sha256:${String(made).padStart(64, "0")}`;
-  const answer = await rest(`${gateway.url}/v1/sdk/artifact-register`, {
-    token,
-    body: {
-      ...{ operation: "protect", ...about, labels: registered, decision_id, artifact_digest },
-      ...{ artifact_profile: "tdf", artifact_kind: "tdf_manifest" },
-    },
-  });
-  expect(answer.body.registration.accepted).toBe(true);
+  const members = { labels: registered, decision_id, artifact_digest, artifact_kind: "tdf_manifest" };
+  expect((await register(about.resource, members, by)).accepted).toBe(true);
   const fqns = [attribute("decision", decision_id), ...labels.map((label) => attribute("label", label))];
   return { fqns, decision_id, artifact_digest, ...about };
 }
 
 describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
-  test("permits and denies with the ids of the questions, and the action of the key", async () => {
-    const file = await protectedFile(["plain"]);
-    const permit = await ask(file.fqns, { wire });
-    expect(permit).toMatchObject({ decision: 2, ephemeralResourceId: "rewrap-0", requiredObligations: [] });
-    const other = { wire, token: reader({ team: "writers" }) };
-    expect(await ask(file.fqns, other)).toMatchObject({ decision: 1, ephemeralResourceId: "rewrap-0" });
-  });
-
   test("answers several resources one by one", async () => {
     const [plain, embargoed] = [await protectedFile(["plain"]), await protectedFile(["plain"], ["embargo"])];
     const secret = [attribute("class", "secret")];
@@ -296,14 +289,9 @@ test("records each question, with the user as subject and the registered facts o
 test("uses later registrations of the same file, and ignores a decision of another tenant", async () => {
   const file = await protectedFile(["plain"]);
   expect(await ask(file.fqns)).toMatchObject({ decision: 2 });
-  const relabelled = await rest(`${gateway.url}/v1/sdk/artifact-register`, {
-    token: kas({ principal_id: "owner" }),
-    body: {
-      ...{ operation: "protect", workload, resource: file.resource, labels: ["embargo"] },
-      ...{ artifact_digest: file.artifact_digest, decision_id: file.decision_id, artifact_profile: "tdf" },
-    },
-  });
-  expect(relabelled.body.registration.accepted).toBe(true);
+  const { artifact_digest, decision_id } = file;
+  const relabelled = await register(file.resource, { labels: ["embargo"], artifact_digest, decision_id });
+  expect(relabelled.accepted).toBe(true);
   expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
   const elsewhere = { caller: kas({ tenant_id: "tenant-b" }), token: reader({ tenant_id: "tenant-b" }) };
   expect(await ask(file.fqns, elsewhere)).toMatchObject({ decision: 2 });
@@ -349,13 +337,7 @@ test("refuses a file whose decision has a second artifact, whose facts may be ot
   // Beyond 16 artifacts, none of them is known.
   for (const digests of [others.slice(0, 1), others.slice(1)]) {
     for (const artifact_digest of digests)
-      await rest(`${gateway.url}/v1/sdk/artifact-register`, {
-        token: kas({ principal_id: "owner" }),
-        body: {
-          ...{ operation: "protect", workload, resource: file.resource, labels: ["plain"] },
-          ...{ artifact_digest, decision_id: file.decision_id, artifact_profile: "tdf" },
-        },
-      });
+      await register(file.resource, { labels: ["plain"], artifact_digest, decision_id: file.decision_id });
     const refusal = await refusalOf(ask(file.fqns));
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
     expect(refusal.text).toContain("resource.attribute_values.fqns");
@@ -376,15 +358,11 @@ test("a registration of another principal's artifact does not lead its decision 
 
 test("does not use a stranger's registration for the artifact of a decision", async () => {
   const file = await protectedFile(["plain"], ["embargo"]);
-  const registered = { operation: "protect", workload, resource: file.resource, artifact_profile: "tdf" };
   for (const more of [
     { decision_id: file.decision_id, artifact_digest: `sha256:${"f".repeat(64)}` },
     { artifact_digest: `decision:${file.decision_id}` },
   ])
-    await rest(`${gateway.url}/v1/sdk/artifact-register`, {
-      token: kas({ principal_id: "stranger" }),
-      body: { ...registered, ...more },
-    });
+    await register(file.resource, more, "stranger");
   expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
 });
 

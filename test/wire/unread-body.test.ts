@@ -88,19 +88,17 @@ describe("gRPC", () => {
 });
 
 describe("HTTP/1.1", () => {
-  const paths = {
-    rest: ["/v1/sdk/protection-plan", "application/json"],
-    connect: ["/platform.sdk.v1.ProtectionService/PlanProtection", "application/json"],
-    "gRPC-Web": ["/platform.sdk.v1.ProtectionService/PlanProtection", "application/grpc-web+proto"],
-  } as const;
+  const protocols = [
+    ["rest", "/v1/sdk/protection-plan", "application/json"],
+    ["connect", "/platform.sdk.v1.ProtectionService/PlanProtection", "application/json"],
+    ["gRPC-Web", "/platform.sdk.v1.ProtectionService/PlanProtection", "application/grpc-web+proto"],
+  ] as const;
   const next = h1Request("GET /v1/sdk/nothing", []);
   /** Of gRPC-Web, a message that says to be larger than any. */
   const filler = Buffer.alloc(300 * 1024);
 
-  test.each(Object.entries(paths))(
-    "%s: a chunked body that is refused before its end ends the connection",
-    async (...given) => {
-      const [, [path, type]] = given;
+  describe.each(protocols)("%s", (_protocol, path, type) => {
+    test("a chunked body that is refused before its end ends the connection", async () => {
       const authorization = `Authorization: Bearer ${await gateway.token()}`;
       const connection = await h1Connect(gateway.url);
       const chunked = [authorization, `Content-Type: ${type}`, "Transfer-Encoding: chunked"];
@@ -113,26 +111,18 @@ describe("HTTP/1.1", () => {
       connection.write(`\r\n5\r\nhello\r\n0\r\n\r\n${next}`);
       expect(await connection.next()).toBeUndefined();
       await connection.closed;
-    },
-  );
+    });
 
-  test.each(Object.entries(paths))(
-    "%s: a short body on its way is read, and the next call served",
-    async (...given) => {
-      const [, [path, type]] = given;
+    test("a short body on its way is read, and the next call served", async () => {
       const connection = await h1Connect(gateway.url);
       connection.write(h1Request(`POST ${path}`, [`Content-Type: ${type}`, "Content-Length: 10"], "hello"));
       expect((await connection.next())?.headers.get("connection")).not.toBe("close");
       connection.write(`world${next}`);
       expect(await connection.next()).toMatchObject({ status: 404 });
       connection.destroy();
-    },
-  );
+    });
 
-  test.each(Object.entries(paths))(
-    "%s: a short body that came too late is read, and the next call served",
-    async (...given) => {
-      const [, [path, type]] = given;
+    test("a short body that came too late is read, and the next call served", async () => {
       const hasty = await forTest(startGateway({ overrides: { limits: { bodyTimeoutMs: 100 } } }));
       const connection = await h1Connect(hasty.url);
       const bearer = `Authorization: Bearer ${await hasty.token()}`;
@@ -145,8 +135,8 @@ describe("HTTP/1.1", () => {
       connection.write(`world${next}`);
       expect(await connection.next()).toMatchObject({ status: 404 });
       connection.destroy();
-    },
-  );
+    });
+  });
 
   test("a short body that a stream refused in part is read, and the next call served", async () => {
     const connection = await h1Connect(gateway.url);

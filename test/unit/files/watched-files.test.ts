@@ -142,4 +142,7 @@ test("a closed watcher reads no files", async () => {
   const { live, timers } = await opened();
   live.close();
   expect(timers.pending()).toBe(0);
+  putBoth("2");
+  await live.reload();
+  expect(live.current).toBe(1);
 });

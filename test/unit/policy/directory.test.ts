@@ -63,6 +63,8 @@ const good =
   "- { name: n, tenant: t, action: protect, claimed: { workload: { application: a }, resource: { kind: k } }, expect: { allow: true } }";
 
 const withMember = (member: string) => good.replace("expect:", `${member}, expect:`);
+const claiming = (member: string) => good.replace("claimed: {", `claimed: { ${member},`);
+const registering = (member: string) => withMember(`registered: { resource: { kind: a }, ${member} }`);
 
 test("expected decisions load with their places; a directory without them has none", async () => {
   const { tests, problems } = await testsOf(`# comment\n${good}`);
@@ -111,27 +113,15 @@ test.each([
     good.replace("allow: true", "allow: true, guidance: { profile: tdf }"),
     "expect.guidance has an unknown member profile",
   ],
-  [
-    good.replace("claimed: {", "claimed: { content_size_bytes: -1,"),
-    "claimed.content_size_bytes must be an integer from 0",
-  ],
-  [
-    good.replace("claimed: {", "claimed: { content_digest_present: 1,"),
-    "claimed.content_digest_present must be true or false",
-  ],
-  [good.replace("claimed: {", "claimed: { artifact_profile: zip,"), "artifact_profile must be one of tdf"],
+  [claiming("content_size_bytes: -1"), "claimed.content_size_bytes must be an integer from 0"],
+  [claiming("content_digest_present: 1"), "claimed.content_digest_present must be true or false"],
+  [claiming("artifact_profile: zip"), "artifact_profile must be one of tdf"],
   [withMember("registered: {}"), "registered.resource must be a map"],
   [withMember("registered: { resource: {} }"), "registered.resource.kind must be text"],
-  [withMember("registered: { resource: { kind: a }, label: [a] }"), "registered has an unknown member label"],
-  [
-    withMember("registered: { resource: { kind: a }, citation_matched: x }"),
-    "registered.citation_matched must be true",
-  ],
-  [
-    withMember("registered: { resource: { kind: a }, registered_at: 1.5 }"),
-    "registered.registered_at must be an integer",
-  ],
-  [withMember("registered: { resource: { kind: a }, attributes: { a: 1 } }"), "registered.attributes.a must be text"],
+  [registering("label: [a]"), "registered has an unknown member label"],
+  [registering("citation_matched: x"), "registered.citation_matched must be true"],
+  [registering("registered_at: 1.5"), "registered.registered_at must be an integer"],
+  [registering("attributes: { a: 1 }"), "registered.attributes.a must be text"],
   [withMember("on_behalf_of: { type: user }"), "on_behalf_of.id must be text"],
   [withMember("on_behalf_of: { type: user, id: a, name: b }"), "on_behalf_of has an unknown member name"],
 ])("an expected decision is refused: %s", async (text, message) => {

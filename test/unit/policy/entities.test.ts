@@ -5,7 +5,8 @@ import { joinEntities } from "../../../src/policy/check/entities.ts";
 import { entitiesMember, entity, entitySchema, type Json, knowingFiles, labels, others, uid } from "./entities.ts";
 import { declaringFiles, type Files, problemsOf } from "./harness.ts";
 
-const withLabels = (list: unknown): Files => ({ ...knowingFiles, "labels.json": JSON.stringify(list) });
+const withText = (labels: string | Uint8Array): Files => ({ ...knowingFiles, "labels.json": labels });
+const withLabels = (list: unknown): Files => withText(JSON.stringify(list));
 const more = (...added: readonly Json[]) => withLabels([...labels, ...added]);
 const withSchema = (schema: string): Files => ({ ...knowingFiles, "org.cedarschema": schema });
 const withMember = (member: string): Files => ({
@@ -28,20 +29,16 @@ const needed: Readonly<Record<string, Json>> = {
   },
 };
 
-test("a valid directory has no problems", async () => {
-  expect(await problemsOf(knowingFiles)).toEqual([]);
-});
-
 describe("entities are refused, with file and remedy:", () => {
   const label = (attrs: Json, parents?: readonly Json[], rest?: Json) =>
     more(entity("Label", "x", attrs, parents, rest));
   const application = (attrs: Json) => more(entity("Application", "x", { ...needed.Application, ...attrs }));
   const refused: readonly (readonly [Files, RegExp])[] = [
-    [{ ...knowingFiles, "labels.json": "[{]" }, /^labels\.json: is not JSON: .*\(a list of entities/],
+    [withText("[{]"), /^labels\.json: is not JSON: .*\(a list of entities/],
     [withLabels({}), /^labels\.json: is not a list \(a list of entities/],
-    [{ ...knowingFiles, "labels.json": new Uint8Array([0x5b, 0xff, 0x5d]) }, /^labels\.json: is not UTF-8/],
+    [withText(new Uint8Array([0x5b, 0xff, 0x5d])), /^labels\.json: is not UTF-8/],
     [withMember(entitiesMember.replace("others", "more")), /^more\.json: cannot be read \(ENOENT\)/],
-    [{ ...knowingFiles, "labels.json": `[${" ".repeat(32 * 1024 * 1024)}]` }, /^labels\.json: is too large: .* 32 MiB/],
+    [withText(`[${" ".repeat(32 * 1024 * 1024)}]`), /^labels\.json: is too large: .* 32 MiB/],
     [withLabels([1]), /^labels\.json:1: must be an entity/],
     [withLabels([{ attrs: {}, parents: [] }]), /^labels\.json:1: uid must be an entity/],
     [withLabels([{ uid: uid("Label", "x"), parents: [] }]), /Org::Label::"x": attrs must be an object/],
@@ -59,13 +56,7 @@ describe("entities are refused, with file and remedy:", () => {
     [label({ rank: 2 ** 53 }), /rank must be a whole number within ±\(2\^53 − 1\)/],
     [label({ roles: "doctor" }), /roles must be a list/],
     [label({ area: "\ud800" }), /half of a surrogate pair/],
-    [
-      {
-        ...knowingFiles,
-        "labels.json": '[{"uid":{"type":"Org::Label","id":"x"},"attrs":{"__proto__":1},"parents":[]}]',
-      },
-      /has __proto__, which/,
-    ],
+    [withText('[{"uid":{"type":"Org::Label","id":"x"},"attrs":{"__proto__":1},"parents":[]}]'), /has __proto__, which/],
     [more(entity("Key", "x")), /Org::Key::"x" has no hsm, which is required/],
     [label({}, [uid("Label", "y")]), /^labels\.json:1: Org::Label::"x" refers to Org::Label::"y", which no file has/],
     [
@@ -96,10 +87,7 @@ describe("entities are refused, with file and remedy:", () => {
       /^others\.json:1: Org::Application::"payroll": .*datetime/,
     ],
     [
-      {
-        ...knowingFiles,
-        "labels.json": '[{"uid":{"type":"Org::Label","id":"x"},"attrs":{"rank":1,"rank":2},"parents":[]}]',
-      },
+      withText('[{"uid":{"type":"Org::Label","id":"x"},"attrs":{"rank":1,"rank":2},"parents":[]}]'),
       /^labels\.json: an object has two members with the same name/,
     ],
     [withSchema("namespace Org {\n  entity Label = ;\n}"), /^org\.cedarschema:2: unexpected token/],

@@ -7,12 +7,7 @@ export interface Written {
   code: number;
 }
 
-/** What a terminal remembers besides, where its standard error is collected. */
-export interface Logged {
-  readonly logged: readonly string[];
-}
-
-export function captureTerminal(): { readonly terminal: Terminal; readonly written: Written } & Logged {
+export function captureTerminal() {
   const written: Written = { out: "", err: "", code: 0 };
   const logged: string[] = [];
   const terminal: Terminal = {

@@ -109,9 +109,7 @@ describe("migrate", () => {
   test("does not distribute an embedded store, and does not create it either", async () => {
     const path = join(directory, "data", "spread.db");
     vi.stubEnv("SVC_STORE", `sqlite:${path}`);
-    const { err, code } = await run("migrate", "--distributed");
-    expect(code).toBe(1);
-    expect(err).toMatch(/^SVC_STORE: --distributed needs a database/);
+    await refused(run("migrate", "--distributed"), /^SVC_STORE: --distributed needs a database/);
     expect(existsSync(path)).toBe(false);
   });
 });
@@ -129,8 +127,7 @@ describe("policy init", () => {
 
   test("writes nothing into a directory that has files", async () => {
     writeFileSync(join(directory, "mine"), "");
-    const { err, code } = await run("policy", "init", directory);
-    expect([err, code]).toEqual([`${directory}: is not empty; nothing was written\n`, 1]);
+    await refused(run("policy", "init", directory), `${directory}: is not empty; nothing was written\n`);
     expect(existsSync(join(directory, "manifest.yaml"))).toBe(false);
   });
 });

@@ -101,8 +101,7 @@ describe("ledger anchor adopt", () => {
       await serve("alice");
       loseAnchor();
       witness.answer = (response) => void response.writeHead(404).end();
-      const { code, err } = await adopt(...accept);
-      expect([code, err]).toEqual([1, expect.stringContaining("it does not know the log")]);
+      await refused(adopt(...accept), "it does not know the log");
     });
   });
 });

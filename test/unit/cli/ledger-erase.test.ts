@@ -174,10 +174,8 @@ describe("ledger erase with filters", () => {
 
   test("says that several records have the beginning of an id, and not that there is nothing", async () => {
     const [one = ""] = await serve(3);
-    await refused(
-      erase("--decision", one.slice(0, 8)),
-      `several records have an id that begins with ${one.slice(0, 8)}\n`,
-    );
+    const prefix = one.slice(0, 8);
+    await refused(erase("--decision", prefix), `several records have an id that begins with ${prefix}\n`);
   });
 
   test("uses as many transactions as it needs", async () => {

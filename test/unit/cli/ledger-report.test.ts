@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { decision, evidence } from "../ledger/pack/records.ts";
-import { type Change, directory, eachWithStore, erasing, execute, run, servedTo } from "./surroundings.ts";
+import { type Change, directory, eachWithStore, erasing, execute, refused, run, servedTo } from "./surroundings.ts";
 
 const startMs = Date.UTC(2026, 0, 30);
 const period = ["--from", "2026-01-30T00:00:00Z", "--to", "2026-02-02T00:00:00Z"];
@@ -141,14 +141,12 @@ test.each([
   [["--template", "access", "--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], "--to: is not after", 2],
   [["--template", "all", "--last", "1d"], "Allowed choices are access, denials", 1],
 ])("%j is refused", async (options, problem, exitCode) => {
-  const { err, code } = await run("ledger", "report", ...options, "--out", out);
-  expect([err, code]).toEqual([expect.stringContaining(problem), exitCode]);
+  await refused(run("ledger", "report", ...options, "--out", out), problem, exitCode);
   expect(existsSync(out)).toBe(false);
 });
 
 test("no file is overwritten, and none is left if the other cannot be written", async () => {
   writeFileSync(join(directory, "report.csv"), "mine");
-  const { err, code } = await report("access", "--csv");
-  expect([err, code]).toEqual([`${join(directory, "report.csv")} is there already\n`, 1]);
+  await refused(report("access", "--csv"), `${join(directory, "report.csv")} is there already\n`);
   expect([existsSync(out), readFileSync(join(directory, "report.csv"), "utf8")]).toEqual([false, "mine"]);
 });

@@ -86,9 +86,7 @@ test.each([
   [[...asked, "--request", "x"], "--request takes the place of"],
   [["--request", "/nowhere/at/all"], "--request: the file cannot be read (ENOENT)"],
 ])("%j is refused", async (options, problem) => {
-  const { err, code } = await explain(...options);
-  expect(err).toContain(problem);
-  expect(code).toBe(1);
+  await refused(explain(...options), problem);
 });
 
 test.each([

@@ -150,8 +150,9 @@ export async function run(...commandLine: string[]): Promise<Written> {
 export async function refused(
   command: Promise<Pick<Written, "code" | "err">>,
   problem: string | RegExp,
+  exitCode = 1,
 ): Promise<void> {
   const { code, err } = await command;
   const said = typeof problem === "string" ? expect.stringContaining(problem) : expect.stringMatching(problem);
-  expect({ code, err }).toEqual({ code: 1, err: String(problem).endsWith("\n") ? problem : said });
+  expect({ code, err }).toEqual({ code: exitCode, err: String(problem).endsWith("\n") ? problem : said });
 }

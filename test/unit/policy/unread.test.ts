@@ -12,19 +12,14 @@ const asSets = "a set holds *.cedar files, in lowercase";
 const asDocuments = "keep here what the policies need; documents are README, LICENSE and the like";
 
 test.each([
-  ["default/deny.ceder", `is not read (${asSets})`],
-  ["tests/deny.cedar", "is not read (expected decisions are *.yaml files in tests)"],
-  ["deny.cedar", "is not read (move it into the folder of a set)"],
-  ["schema.cedarschema.json", `is not read (${asDocuments})`],
-])("%s is refused", async (file, complaint) => {
-  expect(await problemsOf({ ...openFiles, [file]: forbidAll })).toEqual([`${file}: ${complaint}`]);
-});
-
-test.each([
+  ["default/deny.ceder", `default/deny.ceder: is not read (${asSets})`],
+  ["tests/deny.cedar", "tests/deny.cedar: is not read (expected decisions are *.yaml files in tests)"],
+  ["deny.cedar", "deny.cedar: is not read (move it into the folder of a set)"],
+  ["schema.cedarschema.json", `schema.cedarschema.json: is not read (${asDocuments})`],
   ["default/eu/deny.cedar", "default/eu: is not read: it is a folder within a set (move what it holds into default)"],
   ["tests/more/a.yaml", "tests/more: is not read (expected decisions are *.yaml files in tests)"],
   ["eu/deny.cedar", "eu: is not read: no tenant has this set (name it in the manifest, or remove it)"],
-])("the folder of %s is refused", async (file, problem) => {
+])("%s is refused, by its own name or its folder's", async (file, problem) => {
   expect(await problemsOf({ ...openFiles, [file]: forbidAll })).toEqual([problem]);
 });
 

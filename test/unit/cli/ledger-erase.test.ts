@@ -178,13 +178,6 @@ describe("ledger erase with filters", () => {
     await refused(erase("--decision", prefix), `several records have an id that begins with ${prefix}\n`);
   });
 
-  test("uses as many transactions as it needs", async () => {
-    await servePersons(maxErasedAtOnce + 3);
-    const { code, out } = await erase("--resource", "person-7", "--json");
-    expect([code, JSON.parse(out).erased.length]).toEqual([0, maxErasedAtOnce + 3]);
-    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
-  });
-
   test("reports what is erased, and that not all are, if the store fails at a later transaction", async () => {
     const last = (await servePersons(maxErasedAtOnce + 3)).at(-1);
     execute(`CREATE TRIGGER fault BEFORE DELETE ON openings WHEN OLD.record_id = '${last}'
@@ -198,6 +191,7 @@ describe("ledger erase with filters", () => {
     expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ event: "records_erased", records: erased.length }]);
     execute("DROP TRIGGER fault");
     expect(JSON.parse((await erase("--resource", "person-7", "--json")).out).erased).toHaveLength(3);
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
   test("erases none if one is held, and leaves kinds that are never erased", async () => {

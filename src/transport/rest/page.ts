@@ -3,9 +3,8 @@ import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { rememberedBy } from "../../base/remembered.ts";
 import { headerValues } from "../../http/inbound-request.ts";
-import { answerHeaders } from "../calls/call.ts";
 import { addRoute } from "../calls/exchange.ts";
-import { sendRefusal, toServiceError } from "../calls/refusals.ts";
+import { sendRefusal, sendWritten, toServiceError, type Written } from "../calls/refusals.ts";
 
 export interface Content {
   readonly type: string;
@@ -55,27 +54,23 @@ export function registerPages(app: FastifyInstance, service: string, pages: read
 async function answer(page: Page, service: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   try {
     const [accept] = headerValues(request.raw.rawHeaders, "accept");
-    send(request, reply, await page.content({ accept }));
+    sendWritten(written(request, await page.content({ accept })), request, reply);
   } catch (thrown) {
     request.call.protocol = "rest";
     sendRefusal(service, toServiceError(thrown), request, reply);
   }
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, { type, body, headers }: Content): void {
-  const { raw } = reply;
-  if (raw.destroyed || raw.headersSent) return;
+function written(request: FastifyRequest, { type, body, headers }: Content): Written {
   const etag = typeof body === "string" ? entityTag(body) : fixedTag(body);
-  const common = { ...answerHeaders(request.call), ...guards, ...headers, etag };
+  const common = { ...guards, ...headers, etag };
   // RFC 9110 §13.1.2: the comparison is weak, and the header may be a list or `*`.
   const known = headerValues(request.raw.rawHeaders, "if-none-match").join(",");
-  if (known.trim() === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag)) {
-    raw.writeHead(304, common);
-    raw.end();
-    return;
-  }
-  raw.writeHead(200, { ...common, "content-type": type, "content-length": Buffer.byteLength(body) });
-  raw.end(request.call.inbound.method === "HEAD" ? undefined : body);
+  if (known.trim() === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag))
+    return { status: 304, headers: common, body: new Uint8Array() };
+  const own = { "content-type": type, "content-length": String(Buffer.byteLength(body)) };
+  const sent = request.call.inbound.method === "HEAD" ? "" : body;
+  return { status: 200, headers: { ...common, ...own }, body: typeof sent === "string" ? Buffer.from(sent) : sent };
 }
 
 function entityTag(body: string | Buffer): string {

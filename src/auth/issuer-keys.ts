@@ -233,18 +233,12 @@ function late(): Error {
  * A bucket of `size` permits that refills `refillMs` after the first was taken. However many tokens with invented key
  * ids arrive, the issuer sees at most `size` fetches per period.
  */
-interface RefetchBudget {
-  /** Takes a permit; false if none is left. */
-  take(): boolean;
-  /** Milliseconds until the refill; at least 1. */
-  refillInMs(): number;
-}
-
-export function createRefetchBudget(size: number, refillMs: number, clock: Clock): RefetchBudget {
+export function createRefetchBudget(size: number, refillMs: number, clock: Clock) {
   let left = size;
   let firstTakenAtMs = 0;
   return {
-    take() {
+    /** Takes a permit; false if none is left. */
+    take(): boolean {
       const now = clock.now();
       // If the clock goes back, the period ends: an extra fetch is better than none for hours.
       if (now - firstTakenAtMs >= refillMs || now < firstTakenAtMs) left = size;
@@ -253,6 +247,7 @@ export function createRefetchBudget(size: number, refillMs: number, clock: Clock
       left -= 1;
       return true;
     },
+    /** Milliseconds until the refill; at least 1. */
     refillInMs: () => Math.min(refillMs, Math.max(1, firstTakenAtMs + refillMs - clock.now())),
   };
 }

@@ -128,7 +128,7 @@ export interface DpopRule {
   readonly publicUrl: string | undefined;
   readonly replayStore: ReplayStore;
   /** Undefined: nonces are not required. */
-  readonly nonces: DpopNonces | undefined;
+  readonly nonces: ReturnType<typeof createDpopNonces> | undefined;
 }
 
 /**
@@ -292,24 +292,19 @@ function loopbackBase(inbound: InboundRequest): string | undefined {
 /** How long one nonce is issued. It is accepted for one more period, and from replicas whose clocks are ahead. */
 const periodMs = 5 * 60_000;
 
-interface DpopNonces {
-  /** Current nonce: 43 characters, the same for every caller and replica. */
-  current(): string;
-  /** Whether the nonce is of the previous, this, or the next period. */
-  accepts(nonce: string): boolean;
-}
-
 /**
  * Derives nonces from the time and a secret, so that nothing else has to be stored or shared.
  * @param secret returns the current secret, the same for all replicas; at least 32 random bytes. Nonces of another
  *   secret are refused, and their callers get a new nonce (RFC 9449 §8)
  */
-export function createDpopNonces(secret: () => string, clock: Clock): DpopNonces {
+export function createDpopNonces(secret: () => string, clock: Clock) {
   const period = () => Math.floor(clock.now() / periodMs);
   const nonceOf = (number: number) => createHmac("sha256", secret()).update(`dpop-nonce ${number}`).digest("base64url");
   return {
+    /** Current nonce: 43 characters, the same for every caller and replica. */
     current: () => nonceOf(period()),
-    accepts(nonce) {
+    /** Whether the nonce is of the previous, this, or the next period. */
+    accepts(nonce: string): boolean {
       const given = Buffer.from(nonce);
       const current = period();
       return [current, current - 1, current + 1].some((number) => {

@@ -105,25 +105,10 @@ function toEnd<V>(map: Map<string, V>, key: string, value: V): void {
 }
 
 /** Bounds expensive work: a number of concurrent calls and of waiting ones; more are refused. */
-export interface Semaphore {
-  /**
-   * Does the work in its turn, and settles as it does.
-   * @param signal if aborted while it waits, the work is not done, and the call rejects with the signal's reason
-   * @throws ServiceError `rate_limited` if too many wait
-   */
-  run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-}
+export type Semaphore = ReturnType<typeof createSemaphore>;
 
 /** Slots shared by several parties in turns, so that one party's load only delays itself. */
-export interface FairSemaphore {
-  /**
-   * Does the work in its party's turn, as `Semaphore` does.
-   * @throws ServiceError `rate_limited` if too many of this party wait, `overloaded` if too many wait in total
-   */
-  run<T>(party: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Calls that wait for their turn. */
-  readonly waiting: number;
-}
+export type FairSemaphore = ReturnType<typeof createFairSemaphore>;
 
 export interface FairLimits {
   readonly maximum: number;
@@ -133,14 +118,14 @@ export interface FairLimits {
   readonly maximumWaiting: number;
 }
 
-/** Creates a semaphore that serves calls in order. */
-export function createSemaphore(maximum: number, maximumWaiting: number): Semaphore {
+/** Creates a semaphore that serves calls in order, as those of one party. */
+export function createSemaphore(maximum: number, maximumWaiting: number) {
   const slots = createFairSemaphore({ maximum, maximumWaitingEach: maximumWaiting, maximumWaiting });
-  return { run: (work, signal) => slots.run("", work, signal) };
+  return { run: <T>(work: () => Promise<T>, signal: AbortSignal) => slots.run("", work, signal) };
 }
 
 /** Creates a semaphore that serves parties in turns, each in order. */
-export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaiting }: FairLimits): FairSemaphore {
+export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaiting }: FairLimits) {
   const queue = new FairQueue<Waiter & { readonly onTurn: () => void }>();
   let taken = 0;
 
@@ -176,10 +161,16 @@ export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaitin
   }
 
   return {
+    /** Calls that wait for their turn. */
     get waiting() {
       return queue.size;
     },
-    async run(party, work, signal) {
+    /**
+     * Does the work in its party's turn, and settles as it does.
+     * @param signal if aborted while it waits, the work is not done, and the call rejects with the signal's reason
+     * @throws ServiceError `rate_limited` if too many of this party wait, `overloaded` if too many wait in total
+     */
+    async run<T>(party: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
       signal.throwIfAborted();
       await turn(party, signal);
       try {

@@ -24,13 +24,8 @@ type Query = ServerReflectionRequest["messageRequest"];
 type Response = Exclude<MessageInitShape<typeof ServerReflectionResponseSchema>, { $typeName: string }>;
 type Answer = NonNullable<Response["messageResponse"]>;
 
-interface ReflectionService {
-  readonly v1: ServiceImpl<typeof ServerReflection>;
-  readonly v1alpha: ServiceImpl<typeof ServerReflectionAlpha>;
-}
-
 /** Answers both versions from the catalog, which is loaded for the first question. */
-export function createReflectionService(load: () => Catalog): ReflectionService {
+export function createReflectionService(load: () => Catalog) {
   let catalog: Catalog | undefined;
   const v1: ServiceImpl<typeof ServerReflection> = {
     async *serverReflectionInfo(requests) {

@@ -162,36 +162,27 @@ export function refusalLog(
 
 // Concurrency limits, so that one viewer delays neither others nor the service.
 
-export interface ViewerLimits {
-  /** Reads a log in the turn of the request's viewer. Rejects with `rate_limited` or `overloaded` if too much is waiting. */
-  read<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
-  /** Runs a search in that turn; each may take a tenth of a second of a thread or a connection. */
-  search<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
-  /** Makes a report in that turn: each holds its records in memory, and takes the turns of many searches. */
-  report<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
-  /**
-   * Tries a draft of policies, which may take seconds of a core: one at a time, and one of the same credentials. The
-   * signal is aborted when the viewer has left. Rejects with `rate_limited` for a second one.
-   */
-  tryOut<T>(request: FastifyRequest, reply: FastifyReply, work: (signal: AbortSignal) => Promise<T>): Promise<T>;
-}
+export type ViewerLimits = ReturnType<typeof createViewerLimits>;
 
-const readLimits: FairLimits = { maximum: 8, maximumWaitingEach: 64, maximumWaiting: 512 };
-const searchLimits: FairLimits = { maximum: 2, maximumWaitingEach: 16, maximumWaiting: 64 };
-const reportLimits: FairLimits = { maximum: 2, maximumWaitingEach: 8, maximumWaiting: 32 };
-const trialLimits: FairLimits = { maximum: 1, maximumWaitingEach: 4, maximumWaiting: 16 };
-
-export function createViewerLimits(): ViewerLimits {
-  const reads = createFairSemaphore(readLimits);
-  const searches = createFairSemaphore(searchLimits);
-  const reports = createFairSemaphore(reportLimits);
-  const trials = createFairSemaphore(trialLimits);
+export function createViewerLimits() {
+  const tryInTurn = turnsOf({ maximum: 1, maximumWaitingEach: 4, maximumWaiting: 16 });
   const trying = new Set<string | undefined>();
   return {
-    read: (request, reply, work) => reads.run(partyOf(request), work, leavingOf(reply)),
-    search: (request, reply, work) => searches.run(partyOf(request), work, leavingOf(reply)),
-    report: (request, reply, work) => reports.run(partyOf(request), work, leavingOf(reply)),
-    async tryOut(request, reply, work) {
+    /** Reads a log. */
+    read: turnsOf({ maximum: 8, maximumWaitingEach: 64, maximumWaiting: 512 }),
+    /** Runs a search; each may take a tenth of a second of a thread or a connection. */
+    search: turnsOf({ maximum: 2, maximumWaitingEach: 16, maximumWaiting: 64 }),
+    /** Makes a report: each holds its records in memory, and takes the turns of many searches. */
+    report: turnsOf({ maximum: 2, maximumWaitingEach: 8, maximumWaiting: 32 }),
+    /**
+     * Tries a draft of policies, which may take seconds of a core: one at a time, and one of the same credentials. The
+     * signal is aborted when the viewer has left. Rejects with `rate_limited` for a second one.
+     */
+    async tryOut<T>(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      work: (signal: AbortSignal) => Promise<T>,
+    ): Promise<T> {
       const { operator, principalId } = viewerOfRequest(request);
       const credential = operator ?? principalId;
       if (trying.has(credential))
@@ -199,14 +190,20 @@ export function createViewerLimits(): ViewerLimits {
           retryAfterSeconds: 1,
         });
       trying.add(credential);
-      const leaving = leavingOf(reply);
       try {
-        return await trials.run(partyOf(request), () => work(leaving), leaving);
+        return await tryInTurn(request, reply, () => work(leavingOf(reply)));
       } finally {
         trying.delete(credential);
       }
     },
   };
+}
+
+/** Does work in the turn of the request's viewer. Rejects with `rate_limited` or `overloaded` if too much is waiting. */
+function turnsOf(limits: FairLimits) {
+  const slots = createFairSemaphore(limits);
+  return <T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T> =>
+    slots.run(partyOf(request), work, leavingOf(reply));
 }
 
 /** Viewers of every log share one party. */

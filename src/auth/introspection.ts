@@ -61,12 +61,6 @@ interface IntrospectionDependencies extends IntrospectionContext {
   readonly onAnswered: (result: IntrospectionResult) => void;
 }
 
-interface Introspection {
-  readonly verify: Verify;
-  /** Always ready. A failed question shows in the remark until one succeeds. */
-  status(): IssuerStatus;
-}
-
 /** A question in progress; it is aborted when the last caller that waits for it leaves. */
 interface Asking {
   readonly answer: Promise<Record<string, unknown> | ServiceError>;
@@ -78,12 +72,15 @@ const issuerSilent = (cause: string) => issuerUnavailable(1, cause, "the token i
 const inactive = refusedToken("invalid_token", "the access token is not active", "token active");
 const late = () => issuerSilent("the caller's deadline passed first");
 
-/** Asks about each token only once at a time; concurrent callers share the answer. */
+/**
+ * Asks about each token only once at a time; concurrent callers share the answer. The status is always ready: a failed
+ * question shows in its remark until one succeeds.
+ */
 export function createIntrospection(
   introspection: IntrospectionRule,
   rules: TokenRules,
   dependencies: IntrospectionDependencies,
-): Introspection {
+): { readonly verify: Verify; readonly status: () => IssuerStatus } {
   const { clock, signal: closing, onAnswered } = dependencies;
   const budget = createRefetchBudget(callsEachSecond, 1_000, clock);
   const slots = createSemaphore(maximumCalls, maximumWaiting);

@@ -10,19 +10,10 @@ export const deadlinePassed = new ServiceError("deadline_exceeded", "the deadlin
 /** Shared abort reason for callers that disconnect. */
 export const callerGone = new ServiceError("canceled", "the caller canceled the call");
 
-export interface Deadline {
-  /** Aborted with `deadlinePassed` or `callerGone`. */
-  readonly signal: AbortSignal;
-  /** Milliseconds left; undefined if the caller set no limit. */
-  readonly timeoutMs: () => number | undefined;
-  /** Aborts because the caller went away. */
-  cancel(): void;
-  /** Releases the timer. */
-  end(): void;
-}
+export type Deadline = ReturnType<typeof startDeadline>;
 
 /** Starts a call's time limit. `requestedMs` is the caller's; `waitedMs` has passed since the headers. */
-export function startDeadline(requestedMs: number | undefined, maximumMs: number, waitedMs = 0): Deadline {
+export function startDeadline(requestedMs: number | undefined, maximumMs: number, waitedMs = 0) {
   const controller = new AbortController();
   const limitMs = Math.max(0, Math.min(requestedMs ?? maximumMs, maximumMs) - waitedMs);
   const expiresAt = requestedMs === undefined ? undefined : performance.now() + requestedMs - waitedMs;
@@ -30,9 +21,13 @@ export function startDeadline(requestedMs: number | undefined, maximumMs: number
   // A timer never fires at once: a call without time left might be answered without this.
   if (limitMs === 0) controller.abort(deadlinePassed);
   return {
+    /** Aborted with `deadlinePassed` or `callerGone`. */
     signal: controller.signal,
+    /** Milliseconds left; undefined if the caller set no limit. */
     timeoutMs: () => (expiresAt === undefined ? undefined : expiresAt - performance.now()),
+    /** Aborts because the caller went away. */
     cancel: () => controller.abort(callerGone),
+    /** Releases the timer. */
     end: () => clearTimeout(timer),
   };
 }

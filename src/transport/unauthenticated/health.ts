@@ -19,11 +19,7 @@ export interface HealthOptions {
   readonly timers: Timers;
 }
 
-export interface HealthAnswers {
-  readonly service: ServiceImpl<typeof Health>;
-  /** Reports that nothing is served from now on, to watchers too. */
-  stop(): void;
-}
+export type HealthAnswers = ReturnType<typeof createHealth>;
 
 /** Age up to which a readiness result is reused, in milliseconds. */
 const freshForMs = 500;
@@ -36,7 +32,7 @@ const watchIntervalMs = 1_000;
  * `SERVICE_UNKNOWN` and keeps the stream open. A watch shows the state at once and after each change, within
  * `watchIntervalMs`.
  */
-export function createHealth(options: HealthOptions): HealthAnswers {
+export function createHealth(options: HealthOptions) {
   const { services, timers } = options;
   const stopping = new AbortController();
   const failedChecks = freshFailures(options);
@@ -73,7 +69,9 @@ export function createHealth(options: HealthOptions): HealthAnswers {
       }
     },
   };
-  return { service, stop: () => stopping.abort() };
+  /** Reports that nothing is served from now on, to watchers too. */
+  const stop = () => stopping.abort();
+  return { service, stop };
 }
 
 /** Returns the names of failing checks, from the last run if it is recent. Concurrent callers share a run. */

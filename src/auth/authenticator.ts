@@ -110,17 +110,11 @@ export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderR
     throw missing();
   }
   refuseTrailers(inbound, [...Object.values(names), ...Object.values(rule.attributes?.names ?? {})]);
-  const tenantId = parseTenantId(onlyValue(inbound, names.tenant));
-  if (tenantId === undefined)
-    throw refusedToken("invalid_token", "the tenant header is missing, repeated or malformed");
-  const principalId = parsePrincipalId(canonicalValue(inbound, names.principal));
-  if (principalId === undefined)
-    throw refusedToken("invalid_token", "the user header is missing, repeated or malformed");
+  const tenantId = valid("tenant", parseTenantId(onlyValue(inbound, names.tenant)));
+  const principalId = valid("user", parsePrincipalId(canonicalValue(inbound, names.principal)));
   // A subject follows the same rule as a principal.
-  const subject = parsePrincipalId(canonicalValue(inbound, names.subject));
-  if (subject === undefined)
-    throw refusedToken("invalid_token", "the subject header is missing, repeated or malformed");
-  const scopes = readScopes(inbound, names.scopes);
+  const subject = valid("subject", parsePrincipalId(canonicalValue(inbound, names.subject)));
+  const scopes = valid("scopes", readScopes(inbound, names.scopes));
   const attributes = rule.attributes && headerAttributes(inbound, rule.attributes);
   return { tenantId, principalId, subject, authSource: "trusted_headers", scopes, ...attributes };
 }
@@ -134,13 +128,16 @@ function refuseTrailers(inbound: InboundRequest, names: readonly string[]): void
   }
 }
 
-function readScopes(inbound: InboundRequest, name: string): readonly string[] {
+function valid<T>(name: string, value: T | undefined): T {
+  if (value !== undefined) return value;
+  throw refusedToken("invalid_token", `the ${name} header is missing, repeated or malformed`);
+}
+
+function readScopes(inbound: InboundRequest, name: string): readonly string[] | undefined {
   const values = inbound.headerValues(name);
   const [value] = values;
   const fits = value !== undefined && values.length === 1 && value.length <= maximumScopesLength;
-  const scopes = fits && (value === "" || canonicalText(value) !== undefined) ? scopesFromText(value) : undefined;
-  if (scopes === undefined) throw refusedToken("invalid_token", "the scopes header is missing, repeated or malformed");
-  return scopes;
+  return fits && (value === "" || canonicalText(value) !== undefined) ? scopesFromText(value) : undefined;
 }
 
 /** Returns the value if it is canonical; else the empty text, which is no valid id. */

@@ -55,7 +55,7 @@ class Inbound implements InboundRequest {
 }
 
 /** Returns every value of a header in order. `rawHeaders` alternates names and values; names keep the sender's case. */
-export function headerValues(rawHeaders: readonly string[], name: string): string[] {
+function headerValues(rawHeaders: readonly string[], name: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const candidate = rawHeaders[i] as string;

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { rememberedBy } from "../../base/remembered.ts";
-import { headerValues } from "../../http/inbound-request.ts";
+import type { Call } from "../calls/call.ts";
 import { addRoute } from "../calls/exchange.ts";
 import { sendRefusal, sendWritten, toServiceError, type Written } from "../calls/refusals.ts";
 
@@ -53,23 +53,23 @@ export function registerPages(app: FastifyInstance, service: string, pages: read
 
 async function answer(page: Page, service: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   try {
-    const [accept] = headerValues(request.raw.rawHeaders, "accept");
-    sendWritten(written(request, await page.content({ accept })), request, reply);
+    const [accept] = request.call.inbound.headerValues("accept");
+    sendWritten(written(request.call, await page.content({ accept })), request, reply);
   } catch (thrown) {
     request.call.protocol = "rest";
     sendRefusal(service, toServiceError(thrown), request, reply);
   }
 }
 
-function written(request: FastifyRequest, { type, body, headers }: Content): Written {
+function written({ inbound }: Call, { type, body, headers }: Content): Written {
   const etag = typeof body === "string" ? entityTag(body) : fixedTag(body);
   const common = { ...guards, ...headers, etag };
   // RFC 9110 §13.1.2: the comparison is weak, and the header may be a list or `*`.
-  const known = headerValues(request.raw.rawHeaders, "if-none-match").join(",");
+  const known = inbound.headerValues("if-none-match").join(",");
   if (known.trim() === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag))
     return { status: 304, headers: common, body: new Uint8Array() };
   const own = { "content-type": type, "content-length": String(Buffer.byteLength(body)) };
-  const sent = request.call.inbound.method === "HEAD" ? "" : body;
+  const sent = inbound.method === "HEAD" ? "" : body;
   return { status: 200, headers: { ...common, ...own }, body: typeof sent === "string" ? Buffer.from(sent) : sent };
 }
 

@@ -11,25 +11,17 @@ export class MissingTileError extends Error {
   override readonly name = "MissingTileError";
 }
 
-/** Reads nodes from tiles, which it caches: a reader should be short-lived. Throws `MissingTileError`. */
+/** Reads nodes from tiles. Throws `MissingTileError`. */
 export function nodesOfTiles(readTile: TileReader): NodeReader {
-  const tiles = new Map<string, Uint8Array>();
-  const tile = (level: number, index: number): Uint8Array => {
-    const key = `${level}/${index}`;
-    const known = tiles.get(key);
-    if (known !== undefined) return known;
-    const read = readTile(level, index);
-    if (read === undefined) throw new MissingTileError(`tile ${index} of level ${level} is missing`);
-    tiles.set(key, read);
-    return read;
-  };
   return (height, index) => {
     const level = Math.floor(height / tileHeight);
     const count = 2 ** (height % tileHeight);
     const first = index * count;
     const tileIndex = Math.floor(first / tileWidth);
     const begin = (first % tileWidth) * hashBytes;
-    const hashes = tile(level, tileIndex).subarray(begin, begin + count * hashBytes);
+    const tile = readTile(level, tileIndex);
+    if (tile === undefined) throw new MissingTileError(`tile ${tileIndex} of level ${level} is missing`);
+    const hashes = tile.subarray(begin, begin + count * hashBytes);
     if (hashes.length < count * hashBytes) throw new MissingTileError(`tile ${tileIndex} of level ${level} is short`);
     return rootOf(hashes);
   };

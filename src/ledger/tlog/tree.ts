@@ -69,20 +69,7 @@ export class Tree {
   /** Audit path of a leaf (RFC 6962 §2.1.1), from its sibling up. Throws a RangeError if there is no such leaf. */
   inclusionProof(index: number): Hash[] {
     if (!Number.isSafeInteger(index) || index < 0 || index >= this.size) throw new RangeError("no such leaf");
-    const path: Hash[] = [];
-    let begin = 0;
-    let end = this.size;
-    while (end - begin > 1) {
-      const middle = begin + splitPoint(end - begin);
-      if (index < middle) {
-        path.push(this.range(middle, end));
-        end = middle;
-      } else {
-        path.push(this.range(begin, middle));
-        begin = middle;
-      }
-    }
-    return path.reverse();
+    return this.#beside(index, (begin, end) => end - begin === 1).path;
   }
 
   /**
@@ -117,22 +104,27 @@ export class Tree {
   consistencyProof(size: number): Hash[] {
     if (!Number.isSafeInteger(size) || size < 0 || size > this.size) throw new RangeError("no such size");
     if (size === 0 || size === this.size) return [];
-    const proof: Hash[] = [];
+    const { path, begin, end } = this.#beside(size - 1, (_, end) => end === size);
+    // The verifier knows the root of the whole old tree, but not of its parts.
+    return begin > 0 ? [this.range(begin, end), ...path] : path;
+  }
+
+  /** Roots beside the way from the root to a leaf, from the lowest up, and the range at which the way ends. */
+  #beside(index: number, isEnd: (begin: number, end: number) => boolean) {
+    const path: Hash[] = [];
     let begin = 0;
     let end = this.size;
-    while (end !== size) {
+    while (!isEnd(begin, end)) {
       const middle = begin + splitPoint(end - begin);
-      if (size <= middle) {
-        proof.push(this.range(middle, end));
+      if (index < middle) {
+        path.push(this.range(middle, end));
         end = middle;
       } else {
-        proof.push(this.range(begin, middle));
+        path.push(this.range(begin, middle));
         begin = middle;
       }
     }
-    // The verifier knows the root of the whole old tree, but not of its parts.
-    if (begin > 0) proof.push(this.range(begin, end));
-    return proof.reverse();
+    return { path: path.reverse(), begin, end };
   }
 
   /** Root of the leaves from `begin` to `end` - 1, a range from the recursion of RFC 6962. */

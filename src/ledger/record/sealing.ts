@@ -30,7 +30,7 @@ interface Sealed {
 
 /** Commits to a record and seals it. The opening must be 32 fresh random bytes, used for this record alone. */
 export function seal(record: Uint8Array, opening: Uint8Array): Sealed {
-  const [commitmentKey, sealKey] = keysOf(opening, commitmentInfo, sealInfo) as [Uint8Array, Uint8Array];
+  const [commitmentKey, sealKey] = deriveKeys(opening, [commitmentInfo, sealInfo]) as [Uint8Array, Uint8Array];
   return { commitment: commitUnder(commitmentKey, record), sealed: encrypt(record, sealKey) };
 }
 
@@ -89,12 +89,7 @@ function decrypt(sealed: Uint8Array, key: Uint8Array): Uint8Array {
 }
 
 function deriveKey(opening: Uint8Array, info: Uint8Array): Uint8Array {
-  return keysOf(opening, info)[0] as Uint8Array;
-}
-
-function keysOf(opening: Uint8Array, ...infos: readonly Uint8Array[]): Uint8Array[] {
-  if (opening.length !== openingBytes) throw new RangeError(`An opening has ${openingBytes} bytes.`);
-  return deriveKeys(opening, infos);
+  return deriveKeys(opening, [info])[0] as Uint8Array;
 }
 
 // HKDF-SHA256 (RFC 5869) without salt, for several keys from one secret with a single extraction. Node's own extracts
@@ -115,14 +110,14 @@ const noSalt = new Uint8Array(hashBytes);
 /**
  * Returns a key of 32 bytes for each info, in order.
  *
- * @param secret 32 random bytes
  * @param infos at most 63 bytes each
- * @throws RangeError if one is longer
+ * @throws RangeError if one is longer, or if the opening has another length than it should
  */
-export function deriveKeys(secret: Uint8Array, infos: readonly Uint8Array[]): Uint8Array[] {
+export function deriveKeys(opening: Uint8Array, infos: readonly Uint8Array[]): Uint8Array[] {
+  if (opening.length !== openingBytes) throw new RangeError(`An opening has ${openingBytes} bytes.`);
   setKey(noSalt);
-  inner.set(secret, blockBytes);
-  const extracted = authenticate(secret.length);
+  inner.set(opening, blockBytes);
+  const extracted = authenticate(opening.length);
   setKey(extracted);
   // The first block of output is a whole key (RFC 5869 §2.3).
   const keys = infos.map((info) => {

@@ -1,6 +1,6 @@
 /** Content identifiers (CID) of artifacts: https://github.com/multiformats/cid */
 import { bases, CID, codecs, digest } from "multiformats/basics";
-import { defined } from "../../base/json.ts";
+import { defined, orUndefined } from "../../base/json.ts";
 import { type HashName, hashFunctionOf } from "./digest.ts";
 
 /** All of multibase: an artifact that is not recognized in another spelling would look unregistered. */
@@ -22,7 +22,7 @@ interface CidHash {
 
 /** Parses a CID of version 0 or 1. Undefined if the text is not one. */
 export function parseCid(text: string): CidHash | undefined {
-  try {
+  return orUndefined(() => {
     const cid = cidOf(text);
     const { code, digest: hashed } = cid.multihash;
     const { hash, names } = hashFunctionOf(code) ?? {};
@@ -31,18 +31,12 @@ export function parseCid(text: string): CidHash | undefined {
       hex: Buffer.from(hashed).toString("hex"),
       ...defined({ hash, algorithm: names?.[0] }),
     };
-  } catch {
-    return undefined;
-  }
+  });
 }
 
 /** Returns the same CID as version 1 in base32, for any spelling. Undefined if the text is not one. */
 export function canonicalCid(text: string): string | undefined {
-  try {
-    return cidOf(text).toV1().toString();
-  } catch {
-    return undefined;
-  }
+  return orUndefined(() => cidOf(text).toV1().toString());
 }
 
 /** Throws if the text is not a CID. */

@@ -3,7 +3,7 @@
  * compared with the records. Problems are collected instead of thrown, so that one does not hide others, nor problems
  * of the log.
  */
-import { parseJson } from "../../base/json.ts";
+import { orUndefined, parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
 import { storedArtifact } from "../artifacts/registration-index.ts";
 import {
@@ -238,12 +238,10 @@ function registrationCheck(rows: RegistrationRows, report: Report): RecordCheck 
 /** Undefined if the record is erased or damaged, which the walk over the log reports. */
 function readRegistration({ leafIndex, leaf, sealed, opening }: StoredEntry, name: string): Registration | undefined {
   if (opening === undefined) return undefined;
-  try {
+  return orUndefined(() => {
     const record = parseJson(Buffer.from(open(sealed, opening, parseLeaf(leaf).commitment)).toString("utf8"));
     return registrationsOf(leafIndex, record as StoredRecord).get(name);
-  } catch {
-    return undefined;
-  }
+  });
 }
 
 function isSame(one: Uint8Array | undefined, other: Uint8Array): boolean {

@@ -1,4 +1,5 @@
 /** Checks of a pack's entries: each by itself, against the selection, and against what records state about the log. */
+import { orUndefined } from "../../base/json.ts";
 import { parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { Leaf } from "../record/leaf.ts";
@@ -7,7 +8,6 @@ import { type RecordOwner, readExactLeaf, readExactRecord, recordDisagreement } 
 import { openingBytes, verifyCommitment } from "../record/sealing.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import { openCheckpoint } from "../tlog/checkpoint.ts";
-import { NoteError } from "../tlog/note.ts";
 import { ed25519Type, formatVerifierKey, keyIdOf, parseVerifierKey } from "../tlog/note-keys.ts";
 import { hasEnds, isLinked, type PackEntry, PackError, refuse, type TimeRange, type ValueSelection } from "./format.ts";
 
@@ -57,13 +57,6 @@ export function decisionOf(record: StoredRecord): string | undefined {
   return searchTermsOf(record).find(({ field }) => field === "decision_id")?.value;
 }
 
-/** An entry that belongs to the selection only if this decision does. */
-interface Linked {
-  readonly line: number;
-  readonly leafIndex: number;
-  readonly decision: string | undefined;
-}
-
 /** The leaves of the time range of a selection by value. */
 export interface PartOfRange extends CompleteRange {
   /** Those of them that the pack shows, or declares erased. The others may be of the selection, too. */
@@ -86,7 +79,8 @@ export class ItemCheck {
   #first: number | undefined;
   #after: number | undefined;
   #shown = 0;
-  readonly #linked: Linked[] = [];
+  /** Entries that belong to the selection only if their decision does. */
+  readonly #linked: { readonly line: number; readonly leafIndex: number; readonly decision: string | undefined }[] = [];
   /** Decisions that the selected records are or cite. */
   readonly #decisions = new Set<string>();
 
@@ -248,10 +242,5 @@ export function checkRotation({ line, leafIndex, record }: CheckedEntry, origin:
 
 function isSignedBy(note: string, origin: string, publicKey: Uint8Array): boolean {
   const verifier = parseVerifierKey(formatVerifierKey(origin, publicKey));
-  try {
-    return verifier !== undefined && openCheckpoint(note, verifier).origin === origin;
-  } catch (error) {
-    if (error instanceof NoteError) return false;
-    throw error;
-  }
+  return verifier !== undefined && orUndefined(() => openCheckpoint(note, verifier))?.origin === origin;
 }

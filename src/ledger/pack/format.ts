@@ -223,7 +223,7 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: numb
       length += end - begin;
       if (length >= maxBytes) refuse(number, "is too long");
       const bytes = Buffer.concat(parts, length);
-      yield { number, bytes, text: decode(decoder, bytes, number) };
+      yield { number, bytes, text: orUndefined(() => decoder.decode(bytes)) ?? refuse(number, "is not UTF-8") };
       number += 1;
       parts = [];
       length = 0;
@@ -234,12 +234,4 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: numb
     if (length >= maxBytes) refuse(number, "is too long");
   }
   if (length > 0) throw new PackError(`line ${number}: is cut off`);
-}
-
-function decode(decoder: TextDecoder, bytes: Uint8Array, number: number): string {
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    return refuse(number, "is not UTF-8");
-  }
 }

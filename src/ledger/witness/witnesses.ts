@@ -6,12 +6,12 @@
 import type { Clock } from "../../base/clock.ts";
 import { type ServiceError, storeUnavailable } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
+import { orUndefined } from "../../base/json.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
 import { type CosignatureStore, type LogState, type StoredCosignature, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
-import { NoteError } from "../tlog/note.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 import { WitnessQuorum } from "./quorum.ts";
 import { isTree, type TrustedWitness, WitnessLog, type WitnessLogSource, type WitnessStatus } from "./witness-log.ts";
@@ -191,13 +191,9 @@ function soundTree(
 ): StoredCosignature | undefined {
   const own = stored.find(({ witness, keyId }) => witness === verifier.name && keyId === verifier.keyId);
   if (own === undefined) return undefined;
-  try {
-    findCosignature(own.line, checkpointText({ origin, ...own }), verifier, clock.now());
-    return own;
-  } catch (error) {
-    if (error instanceof NoteError) return undefined;
-    throw error;
-  }
+  const text = checkpointText({ origin, ...own });
+  const line = orUndefined(() => findCosignature(own.line, text, verifier, clock.now()));
+  return line === undefined ? undefined : own;
 }
 
 /** Does the work on a log that has no problem, before or after. */

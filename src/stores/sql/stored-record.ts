@@ -1,7 +1,7 @@
 /** Opens stored records, and reads them again to be indexed. */
 
 import type { TenantId } from "../../base/ids.ts";
-import { parseJson } from "../../base/json.ts";
+import { orUndefined, parseJson } from "../../base/json.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import { type Leaf, parseLeaf } from "../../ledger/record/leaf.ts";
 import { open } from "../../ledger/record/sealing.ts";
@@ -104,10 +104,5 @@ function toRecords(rows: readonly Row[]): ReadRecords {
 function recordOf(row: Row): StoredRecord | "erased" | "damaged" {
   if (row.opening === null) return "erased";
   const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };
-  try {
-    return openStoredRecord(`leaf ${row.leaf_index}`, leaf, sealed, opening);
-  } catch (error) {
-    if (error instanceof DamagedError) return "damaged";
-    throw error;
-  }
+  return orUndefined(() => openStoredRecord(`leaf ${row.leaf_index}`, leaf, sealed, opening)) ?? "damaged";
 }

@@ -8,11 +8,6 @@ import {
   UnstorableError,
 } from "../ports/store.ts";
 
-interface BatchPlan {
-  readonly fresh: readonly EncodedRecord[];
-  results(committed: readonly CommittedRecord[]): BatchResult["results"];
-}
-
 /** One record of the batch: a fresh one by its position, or a known result. */
 type Part =
   | { readonly position: number; readonly retried: boolean }
@@ -22,7 +17,7 @@ type Part =
 export function planBatch(
   records: readonly EncodedRecord[],
   find: (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined,
-): BatchPlan {
+) {
   const fresh: EncodedRecord[] = [];
   const positions = new Map<string, number>();
   const plan = (record: EncodedRecord): Part => {
@@ -41,7 +36,7 @@ export function planBatch(
   const parts = records.map(plan);
   return {
     fresh,
-    results: (committed) =>
+    results: (committed: readonly CommittedRecord[]): BatchResult["results"] =>
       parts.map((part) => {
         if ("result" in part) return part.result;
         const result = committed[part.position];

@@ -74,7 +74,8 @@ export function sequence(
   const entries: SealedEntry[] = [];
   const isNew = head === undefined || head.size === 0;
   if (isNew) {
-    const recordId = genesisRecordId(genesisSeed, recordedAtMs);
+    const random = genesisSeed.subarray(openingBytes + originRandomBytes, searchKeyOffset);
+    const recordId = v7({ msecs: recordedAtMs, random, seq: 0 }) as RecordId;
     const bytes = genesisRecordBytes(recordId, records[0], position, publicKey);
     entries.push(sealEntry({ kind: "genesis", recordId }, recordedAt, bytes, 0, genesisSeed.subarray(0, openingBytes)));
   }
@@ -118,9 +119,4 @@ function sealEntry(
 /** Its random part reveals nothing of the tenant, and is hexadecimal, to fit a signed note's key name. */
 export function newOrigin(prefix: string, random: Uint8Array): string {
   return `${prefix}/${Buffer.from(random.subarray(0, originRandomBytes)).toString("hex")}`;
-}
-
-function genesisRecordId(genesisSeed: Uint8Array, nowMs: number): RecordId {
-  const random = genesisSeed.subarray(openingBytes + originRandomBytes, searchKeyOffset);
-  return v7({ msecs: nowMs, random, seq: 0 }) as RecordId;
 }

@@ -58,11 +58,11 @@ export function parseDigest(text: string): Digest | undefined {
   return match === null ? undefined : { algorithm: match[1] as string, value: match[2] as string };
 }
 
-/** A value that is not hexadecimal of its algorithm's length, or a broken algorithm. */
-type DigestOddity = "not_hex" | "weak";
-
-/** Returns what is unusual about a digest; nothing for an unknown algorithm. */
-export function digestOddities(text: string): readonly DigestOddity[] {
+/**
+ * Returns what is unusual about a digest: a value that is not hexadecimal of its algorithm's length, a broken algorithm.
+ * Nothing for an unknown one.
+ */
+export function digestOddities(text: string): readonly ("not_hex" | "weak")[] {
   const digest = parseDigest(text);
   const algorithm = digest === undefined ? undefined : byName.get(digest.algorithm);
   if (digest === undefined || algorithm === undefined) return [];

@@ -211,33 +211,25 @@ interface LogRotation {
 }
 
 export class RotationAudit {
-  readonly #rotations: LogRotation[] = [];
-  #firstKey: Uint8Array | undefined;
-
+  readonly rotations: LogRotation[] = [];
   /** Key in the genesis record; undefined in logs from before it was recorded. */
-  get firstKey(): Uint8Array | undefined {
-    return this.#firstKey;
-  }
-
-  get rotations(): readonly LogRotation[] {
-    return this.#rotations;
-  }
+  firstKey: Uint8Array | undefined;
 
   /** Takes the record of the next leaf. Throws an Error that describes the problem. */
   next(leafIndex: number, record: StoredRecord | undefined): void {
     if (record?.kind === "genesis") {
       const firstKey = readFirstKey(record);
       if (firstKey === "malformed") throw new Finding("the genesis record names an invalid key", leafIndex);
-      this.#firstKey = firstKey;
+      this.firstKey = firstKey;
     }
     if (record?.kind !== "key_rotation") return;
     const keys = readRotation(record) ?? fail(leafIndex, "does not name its keys");
-    const last = this.#rotations.at(-1);
-    if (last === undefined && this.#firstKey !== undefined && !sameHash(this.#firstKey, keys.previous))
+    const last = this.rotations.at(-1);
+    if (last === undefined && this.firstKey !== undefined && !sameHash(this.firstKey, keys.previous))
       fail(leafIndex, "retires another key than the one that the genesis record names");
     if (last !== undefined && !sameHash(last.current, keys.previous))
       fail(leafIndex, `retires another key than the one that leaf ${last.leafIndex} brought`);
-    this.#rotations.push({ leafIndex, ...keys });
+    this.rotations.push({ leafIndex, ...keys });
   }
 }
 

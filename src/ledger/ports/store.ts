@@ -80,14 +80,11 @@ export interface BatchFailure {
   readonly error: unknown;
 }
 
-/** A batch that the store writes apart from the others, which would have waited for it. */
-export interface BatchLater {
-  /** Does not reject. */
-  readonly later: Promise<BatchResult | BatchFailure>;
-}
-
-/** Outcome of a batch. */
-export type BatchOutcome = BatchResult | BatchFailure | BatchLater;
+/**
+ * Outcome of a batch. `later`: the store writes it apart from the others, which would have waited for it; does not
+ * reject.
+ */
+export type BatchOutcome = BatchResult | BatchFailure | { readonly later: Promise<BatchResult | BatchFailure> };
 
 /** The newest committed state of a log. */
 export interface LogState extends StoredTree {

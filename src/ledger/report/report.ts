@@ -136,15 +136,11 @@ const dayMs = 86_400_000;
 const units = ["2026-01-31".length, "2026-01".length, "2026".length] as const;
 const maxColumns = 100;
 
-/** Days, months or years: the shortest of which a plot has room for all of the period. */
-interface Units {
-  /** Name of the unit of a time. */
-  readonly of: (time: string) => string;
-  /** Number of records by unit, in order. */
-  readonly counts: Counted["values"];
-}
-
-export function unitsOf({ fromMs, toMs, rows }: Report): Units {
+/**
+ * Days, months or years: the shortest of which a plot has room for all of the period. `of`: name of the unit of a time;
+ * `counts`: number of records by unit, in order.
+ */
+export function unitsOf({ fromMs, toMs, rows }: Report) {
   const times = rows.map(({ recordedAt }) => Date.parse(recordedAt));
   const isLong = toMs - fromMs > maxColumns * dayMs;
   // A long period may begin before the log, and end in the future.
@@ -155,7 +151,7 @@ export function unitsOf({ fromMs, toMs, rows }: Report): Units {
   );
   const namesBy = units.map((length) => [...new Set(days.map((day) => day.slice(0, length)))]);
   const at = namesBy.findIndex((names) => names.length <= maxColumns);
-  const of: Units["of"] = (time) => time.slice(0, units.at(at) ?? 0);
+  const of = (time: string) => time.slice(0, units.at(at) ?? 0);
   const recorded = Map.groupBy(rows, ({ recordedAt }) => of(recordedAt));
   return { of, counts: (namesBy.at(at) ?? []).map((value) => ({ value, records: recorded.get(value)?.length ?? 0 })) };
 }

@@ -119,16 +119,14 @@ export class StoredTerms {
     // A copy, because the other is of Node's pool: it would keep a block of that.
     const stored = new Uint8Array(storedTerm(prepared, term));
     // Clears everything, rarely: an LRU order costs more on every lookup than computing terms again.
-    if (this.#cached === maxCached) this.#dropCached();
+    if (this.#cached === maxCached) {
+      for (const { cached } of this.#keys.values()) cached.clear();
+      this.#cached = 0;
+    }
     this.#cached += 1;
     const ofField = prepared.cached.get(field) ?? new Map<string, Uint8Array>();
     prepared.cached.set(field, ofField.set(value, stored));
     return stored;
-  }
-
-  #dropCached(): void {
-    for (const { cached } of this.#keys.values()) cached.clear();
-    this.#cached = 0;
   }
 
   #prepared(key: Uint8Array): PreparedKey {

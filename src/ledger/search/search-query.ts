@@ -7,7 +7,6 @@ import { keyAccessOperations, protectionOperations } from "../../base/vocabulary
 import { digestOfText } from "../artifacts/digest.ts";
 import type { StoreArchive } from "../ports/archive.ts";
 import {
-  type Counting,
   contentFields,
   countings,
   type FoundRecord,
@@ -84,6 +83,7 @@ export function parseSearch(
   const after = read("after", parseDecimal, "must be the index of a leaf");
   const limit = read("limit", parseLimit, `must be 1 to ${maxSearchLimit}`) ?? defaultLimit;
   const summary = read("summary", parseFlag, "must be true or false");
+  const parseCounting = (text: string) => countings.find((counting) => counting === text);
   const countBy = read("count_by", parseCounting, `must be one of ${countings.join(", ")}`);
   if (problems.length > 0) return problems;
   return { terms, limit, ...defined({ fromMs, toMs, newest, after, summary, countBy }) };
@@ -99,10 +99,6 @@ function parseDuration(text: string): number | undefined {
 
 function parseFlag(text: string): boolean | undefined {
   return text === "true" ? true : text === "false" ? false : undefined;
-}
-
-function parseCounting(text: string): Counting | undefined {
-  return countings.find((counting) => counting === text);
 }
 
 const idForm = "00000000-0000-0000-0000-000000000000";

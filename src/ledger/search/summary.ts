@@ -58,12 +58,6 @@ function expectedEvidence({ route, outcome }: StoredRecord) {
 const words = ["announced", "failed", "unclear", "done"] as const;
 type Word = (typeof words)[number];
 
-/** Whether all records of a kind were taken. */
-export interface TakenEvidence {
-  readonly events: boolean;
-  readonly registrations: boolean;
-}
-
 /** Collects what arrived of the evidence of decisions. */
 export class ArrivedEvidence {
   /** Decisions with a matched event, and the combined report of their events. */
@@ -82,7 +76,11 @@ export class ArrivedEvidence {
   }
 
   /** @param taken whether every event, and every registration, that cites the decision was taken */
-  of(decisionId: string, summary: RecordSummary, taken: TakenEvidence): EvidenceCode {
+  of(
+    decisionId: string,
+    summary: RecordSummary,
+    taken: Readonly<Record<"events" | "registrations", boolean>>,
+  ): EvidenceCode {
     const said = this.#words.get(decisionId);
     if (said === "done") return "evidenced";
     if (said !== undefined) return said === "failed" ? "failed" : "outcome_unknown";

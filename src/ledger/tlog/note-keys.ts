@@ -70,16 +70,8 @@ export function parseVerifierKey(vkey: string): NoteVerifier | undefined {
   return { name, keyId, verify: (text, signature) => verify(null, text, key, signature) };
 }
 
-/** A named Ed25519 public key for signatures of one type. */
-interface NamedKey {
-  readonly name: string;
-  /** 8 hexadecimal digits. */
-  readonly keyId: string;
-  readonly key: KeyObject;
-}
-
 /** Parses a `vkey` of this type, like `parseVerifierKey`. */
-export function parseNamedKey(vkey: string, type: SignatureType): NamedKey | undefined {
+export function parseNamedKey(vkey: string, type: SignatureType) {
   const [, name, keyId, encoded] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/su.exec(vkey) ?? [];
   if (name === undefined || keyId === undefined || encoded === undefined || !isKeyName(name)) return undefined;
   const bytes = parseBase64(encoded);

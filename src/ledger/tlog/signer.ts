@@ -53,13 +53,11 @@ export class LogSigner implements CheckpointSigner {
   }
 }
 
-/** Source of known cosignature lines of exactly this tree. */
-interface CosignatureSource {
-  cosignatures(checkpoint: Checkpoint): string;
-}
-
-/** A signer that appends known cosignatures to its own signatures. */
-export function cosigning(signer: CheckpointSigner, anchor: CosignatureSource): CheckpointSigner {
+/** A signer that appends known cosignatures of exactly this tree to its own signatures. */
+export function cosigning(
+  signer: CheckpointSigner,
+  anchor: { cosignatures(checkpoint: Checkpoint): string },
+): CheckpointSigner {
   return {
     sign: (checkpoint) => signer.sign(checkpoint) + anchor.cosignatures(checkpoint),
     signRoot: (checkpoint) => signer.signRoot(checkpoint),

@@ -1,6 +1,6 @@
 /** Inclusion proofs as text, C2SP tlog-proof v1: index, audit path and checkpoint, verifiable offline. */
 import { formatBase64, parseBase64, parseDecimal } from "../../base/text-forms.ts";
-import { type Checkpoint, openCheckpoint, parseCheckpoint } from "./checkpoint.ts";
+import { openCheckpoint, parseCheckpoint } from "./checkpoint.ts";
 import { maxNoteBytes, NoteError } from "./note.ts";
 import type { NoteVerifier } from "./note-keys.ts";
 import { type Hash, hashBytes, splitPoint, type Tree } from "./tree.ts";
@@ -92,17 +92,11 @@ function member<Value>(line: string, name: string, parse: (text: string) => Valu
   return value;
 }
 
-interface Proven {
-  readonly index: number;
-  readonly path: readonly Hash[];
-  readonly checkpoint: Checkpoint;
-}
-
 /**
  * Verifies that the log of the trusted key holds a leaf with this hash. Throws a NoteError that describes the failure.
  * The key must come from the verifier, never from the proof.
  */
-export function verifyTlogProof(text: string, leaf: Hash, verifier: NoteVerifier): Proven {
+export function verifyTlogProof(text: string, leaf: Hash, verifier: NoteVerifier) {
   const proof = parseTlogProof(text);
   const checkpoint = openCheckpoint(proof.checkpoint, verifier);
   if (!verifyInclusion(leaf, proof.index, checkpoint.size, checkpoint.root, proof.path))

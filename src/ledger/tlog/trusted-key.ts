@@ -3,7 +3,7 @@
  * index of that leaf, which is the size of the largest tree without it.
  */
 import { parseDecimal } from "../../base/text-forms.ts";
-import { type Checkpoint, type LogVerifier, openCheckpoint } from "./checkpoint.ts";
+import { type LogVerifier, openCheckpoint } from "./checkpoint.ts";
 import { NoteError, openNote, parseNote } from "./note.ts";
 import { parseVerifierKey } from "./note-keys.ts";
 
@@ -22,16 +22,11 @@ export function formatTrustedKey(vkey: string, maxTreeSize: number): string {
   return `${vkey}@${maxTreeSize}`;
 }
 
-interface OpenedCheckpoint {
-  readonly checkpoint: Checkpoint;
-  readonly verifier: LogVerifier;
-}
-
 /**
  * Opens a checkpoint that one of the keys signed and was allowed to. Throws a NoteError, also if the signature of any
  * of them is wrong, as C2SP signed-note requires.
  */
-export function openWithAny(note: string, keys: readonly LogVerifier[]): OpenedCheckpoint {
+export function openWithAny(note: string, keys: readonly LogVerifier[]) {
   const { signatures } = parseNote(note);
   const signing = keys.filter(({ name, keyId }) =>
     signatures.some((signature) => signature.name === name && signature.keyId === keyId),

@@ -5,9 +5,7 @@ import { type Timers, withTimeLimit } from "../../base/timers.ts";
 import { parseCosignerKey } from "./cosignature.ts";
 import { parseWitnessSize, type TrustedWitness, type WitnessAnswer, type WitnessClient } from "./witness-log.ts";
 
-interface HttpWitnessOptions {
-  /** Submission prefix, with or without a trailing slash. */
-  readonly url: string;
+interface HttpMachine {
   readonly fetch: typeof globalThis.fetch;
   readonly timers: Timers;
 }
@@ -23,7 +21,7 @@ const maxWaiting = 1_000_000;
 /** Content type of a 409 with a size (C2SP tlog-witness, "add-checkpoint"). */
 const sizeType = "text/x.tlog.size";
 
-function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient {
+function httpWitness(url: string, { fetch, timers }: HttpMachine): WitnessClient {
   const target = `${url.replace(/\/+$/, "")}/add-checkpoint`;
   const slots = createSemaphore(maxExchanges, maxWaiting);
   const never = new AbortController().signal;
@@ -62,18 +60,15 @@ function answerOf({ status, headers }: Response, text: string): WitnessAnswer {
 interface NamedWitness {
   /** Verifier key of its cosignatures (C2SP vkey, type 4). */
   readonly key: string;
-  /** Submission prefix (C2SP tlog-witness). */
+  /** Submission prefix (C2SP tlog-witness), with or without a trailing slash. */
   readonly url: string;
 }
 
 /** The witnesses of `SVC_WITNESSES`. Throws, naming the setting, for an invalid key. */
-export function trustedWitnesses(
-  witnesses: readonly NamedWitness[],
-  machine: { readonly fetch: typeof globalThis.fetch; readonly timers: Timers },
-): readonly TrustedWitness[] {
+export function trustedWitnesses(witnesses: readonly NamedWitness[], machine: HttpMachine): readonly TrustedWitness[] {
   return witnesses.map(({ key, url }) => {
     const verifier = parseCosignerKey(key);
     if (verifier === undefined) throw new Error("SVC_WITNESSES: names a key that is not for Ed25519 cosignatures");
-    return { verifier, client: httpWitness({ url, ...machine }) };
+    return { verifier, client: httpWitness(url, machine) };
   });
 }

@@ -6,7 +6,7 @@ import { type LedgerStore, type LogState, type StoredTree, UnsoundLogError } fro
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { type LogName, logNameOf } from "../tlog/log-name.ts";
 import { formatPath } from "../tlog/tlog-proof.ts";
-import { type Hash, sameHash } from "../tlog/tree.ts";
+import { sameHash } from "../tlog/tree.ts";
 import { verifyConsistency } from "../tlog/tree-verify.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 
@@ -186,7 +186,8 @@ export class WitnessLog {
   async #send(log: LogState, oldSize: number, span: Span | undefined): Promise<WitnessAnswer> {
     const proof = oldSize === 0 ? [] : await this.#logs.consistencyProof(this.#name, oldSize, log.size);
     if (proof === undefined) throw new Error(`the store has no proof from size ${oldSize} to ${log.size}`);
-    const answer = await this.#witness.client.addCheckpoint(formatAddCheckpoint(oldSize, proof, this.#logs.sign(log)));
+    const body = `old ${oldSize}\n${formatPath(proof)}\n${this.#logs.sign(log)}`;
+    const answer = await this.#witness.client.addCheckpoint(body);
     span?.set({ "svc.witness.name": this.witness.name, "svc.witness.answer": answer.kind });
     return answer;
   }
@@ -223,11 +224,6 @@ export function isTree(cosigned: CosignedTree | undefined, { size, root }: Store
 
 // Texts of C2SP tlog-witness `add-checkpoint`, and the interface to its transport.
 
-/** Body of a request: the size that the witness knows, a consistency proof from there, and the signed checkpoint. */
-function formatAddCheckpoint(oldSize: number, proof: readonly Hash[], checkpoint: string): string {
-  return `old ${oldSize}\n${formatPath(proof)}\n${checkpoint}`;
-}
-
 /** The size in the body of a 409: a decimal number and a newline. Undefined for any other text. */
 export function parseWitnessSize(body: string): number | undefined {
   return body.endsWith("\n") ? parseDecimal(body.slice(0, -1)) : undefined;
@@ -246,8 +242,9 @@ export type WitnessAnswer =
 
 export interface WitnessClient {
   /**
-   * Sends the body of an `add-checkpoint`. Resolves in bounded time; rejects with an Error, with a message for the
-   * operator, if the witness cannot be reached or violates the protocol.
+   * Sends the body of an `add-checkpoint`: the size that the witness knows, a consistency proof from there, and the signed
+   * checkpoint. Resolves in bounded time; rejects with an Error, with a message for the operator, if the witness cannot be
+   * reached or violates the protocol.
    */
   addCheckpoint(body: string): Promise<WitnessAnswer>;
 }

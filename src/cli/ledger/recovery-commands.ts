@@ -54,7 +54,7 @@ export const ledgerAnchorCommand = command({
         question: `Adopt ${plural(logs.length, "log")} as the newest, for good?`,
         preview: { value: { logs }, text: [...lines, "would be adopted"].join("\n") },
         async take(statement) {
-          await adoptAnchor({ ...paths, clock: systemClock, random: systemRandom, statement }, heads);
+          await adoptAnchor({ ...paths, ...statement, clock: systemClock, random: systemRandom }, heads);
           const done = `${paths.anchorPath} is the anchor; every log has a leaf that says so`;
           return { value: { anchor: paths.anchorPath, logs }, text: [...lines, done].join("\n") };
         },

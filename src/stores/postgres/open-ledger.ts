@@ -11,14 +11,7 @@ import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
-import {
-  type Admission,
-  admitKeys,
-  checkAnchor,
-  checkLogs,
-  readCopyState,
-  requireServable,
-} from "../sql/store-checks.ts";
+import { admitKeys, checkAnchor, checkLogs, readCopyState, requireServable } from "../sql/store-checks.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";
@@ -83,7 +76,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     for (const { tenantId, keyPosition } of await heads(pool))
       if (keyPosition < keys.position) await writer.confirm(tenantId);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
-    const store = postgresStore({ pool, writer, anchor, clock, keys });
+    const store = postgresStore(pool, writer, { anchor, clock, keys });
     const bounds = { slowWriteMs: slowAfterMs, maxWaitMs: timeoutMs };
     const limits = { ...defaultAppenderLimits, ...bounds, ...options.limits };
     const shared = await options.openAnchor?.(store, signer);
@@ -114,7 +107,7 @@ async function prepareStore(
   pool: ConnectionPool,
   { clock, originPrefix }: Pick<PostgresLedgerOptions, "clock" | "originPrefix">,
   anchorPath: string | undefined,
-  admission: Admission,
+  admission: Parameters<typeof admitKeys>[1],
 ): Promise<SigningKeys> {
   await requireSchema(pool);
   requireServable(await readCopyState(pool), "The database");

@@ -20,19 +20,12 @@ const emptyCommit = `SELECT pg_logical_emit_message(true, 'svc-platform-api', ''
          current_setting('transaction_read_only') AS is_read_only`;
 const probe = "UPDATE store SET probed_at_ms = $1 WHERE singleton = 1";
 
-export interface PostgresStoreOptions {
-  readonly pool: ConnectionPool;
-  readonly writer: LogWriter;
-  readonly anchor: SqliteAnchor | undefined;
-  readonly clock: Clock;
-  /** The keys that sign the store's trees. */
-  readonly keys: SigningKeysOfStore;
-}
-
-/** Shared by all replicas on the database. */
-export type PostgresStore = LedgerStore & ReplayStore & PortionCounters;
-
-export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresStoreOptions): PostgresStore {
+/** A store that all replicas on the database share. The keys sign its trees. */
+export function postgresStore(
+  pool: ConnectionPool,
+  writer: LogWriter,
+  { anchor, clock, keys }: { anchor: SqliteAnchor | undefined; clock: Clock; keys: SigningKeysOfStore },
+): LedgerStore & ReplayStore & PortionCounters {
   /** Each call has one time limit, and the errors of the store's port. */
   const bounded = (work: () => Promise<unknown>) => translated({ toError }, () => pool.together(work));
   const calls = {

@@ -169,11 +169,6 @@ function handoverOf({ tenantId, keyPosition }: StoredHead, { keys, clock, random
   });
 }
 
-/** Number of the batch's records that are made in one turn. */
-function turnOf(batch: readonly EncodedRecord[], { isAlone }: Pick<LogTools, "isAlone">): number {
-  return batch.length > maxShared && !isAlone ? recordsAtOnce : batch.length;
-}
-
 /** Tiles to read for a part: of its edge, if that is not remembered, and of older trees. */
 function tilesFor({ tenantId, records, handover, head, kept, anchored, edge }: Part): readonly OwnTile[] {
   if (head === undefined) return [];
@@ -251,8 +246,8 @@ class Appending {
   /** Adds records in one turn, or more than these in several, so that other calls have theirs in between. */
   async #addAll(part: Part, readAgain: ReadAgain | undefined, fresh: readonly EncodedRecord[], edge: RightEdge) {
     const { tenantId } = part;
-    const { keys, terms } = this.#tools;
-    const atOnce = turnOf(fresh, this.#tools);
+    const { keys, terms, isAlone } = this.#tools;
+    const atOnce = fresh.length > maxShared && !isAlone ? recordsAtOnce : fresh.length;
     const first = this.#tools.sequence(part.head, fresh.slice(0, atOnce), this.#origin);
     // The log goes on to no other key than its leaves name: the process may have followed a rotation since they were made.
     const handedTo = part.head && part.head.keyPosition + part.handover.length;

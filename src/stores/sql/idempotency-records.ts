@@ -54,9 +54,6 @@ export interface KeptRow extends IdempotencyRow {
   readonly isErased: unknown;
 }
 
-/** Looks up the known result of a scope. */
-export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined;
-
 /** Reads what is kept under the scopes of batches, with the records, under the locks of the logs' heads. */
 export async function findKept(
   queries: Queries,
@@ -81,7 +78,7 @@ export function knownScopes(
   head: LogState | undefined,
   readTile: TileReader,
   isNoted: (recordId: RecordId) => boolean,
-): KnownScopes {
+): (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined {
   const byScope = new Map(rows.map((row) => [Buffer.from(row.scope).toString("hex"), row]));
   const nodes = nodesOfTiles(readTile);
   return (idempotency) => {
@@ -97,14 +94,8 @@ export function tilesOfKept({ treeSize, leafIndex }: KeptRow, size: number) {
   return [...proofTiles(treeSize, [leafIndex]), ...proofTiles(size, [treeSize - 1])];
 }
 
-export interface KeptCall {
-  readonly scope: Uint8Array;
-  readonly leafIndex: number;
-  readonly sealed: Uint8Array;
-}
-
 /** Returns what is kept of records with an idempotency scope; `entries` ends with theirs. */
-export function keptCalls(records: readonly EncodedRecord[], entries: readonly SealedEntry[]): readonly KeptCall[] {
+export function keptCalls(records: readonly EncodedRecord[], entries: readonly SealedEntry[]) {
   const own = entries.slice(-records.length);
   return records.flatMap(({ idempotency }, at) => {
     const entry = own[at];
@@ -115,10 +106,12 @@ export function keptCalls(records: readonly EncodedRecord[], entries: readonly S
   });
 }
 
+export type KeptCalls = ReturnType<typeof keptCalls>;
+
 /** Keeps the answers to the calls of batches, and removes some expired ones. Under the locks of the heads. */
 export async function keepAnswers(
   transaction: Transaction,
-  batches: readonly { readonly head: LogState; readonly calls: readonly KeptCall[] }[],
+  batches: readonly { readonly head: LogState; readonly calls: KeptCalls }[],
   nowMs: number,
 ): Promise<void> {
   const calling = batches.filter(({ calls }) => calls.length > 0);

@@ -15,7 +15,7 @@ import { type EncodedRecord, type LogState, UnstorableError } from "../../ledger
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
 import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
-import { type KeptCall, keepAnswers } from "./idempotency-records.ts";
+import { type KeptCalls, keepAnswers } from "./idempotency-records.ts";
 import type { SigningKeysOfStore } from "./key-ring.ts";
 import type { StoredHead } from "./log-rows.ts";
 import { onTenants, type Queries, queryRows, type TenantStatement, type Transaction, toRow } from "./queries.ts";
@@ -190,7 +190,7 @@ export interface OwnRows {
   readonly head: StoredHead;
   readonly entries: readonly SealedEntry[];
   readonly tiles: readonly WrittenTile[];
-  readonly calls: readonly KeptCall[];
+  readonly calls: KeptCalls;
   readonly search: SearchAddition;
 }
 

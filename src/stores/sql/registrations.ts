@@ -22,7 +22,6 @@ import {
   onTenants,
   type Queries,
   queryRows,
-  type Row,
   type TenantRow,
   type TenantStatement,
   type Transaction,
@@ -116,7 +115,7 @@ export async function findRegistrations(
     const artifact = storedArtifact(key, name);
     const { rows } = await queryRows(queries, reliedPage, [[tenantId, artifact]]);
     const others = noted === undefined ? [] : (await queries.query(noted, [tenantId, artifact])).rows;
-    return foundRegistrations(name, toRegistrationRows([...rows, ...others]));
+    return foundRegistrations(name, [...rows, ...others] as unknown as readonly RegistrationRow[]);
   };
   return Promise.all(names.map(find));
 }
@@ -136,7 +135,7 @@ export async function rebuildRegistrations(
   for (let first = 0; first < size; ) {
     const end = Math.min(size, first + leavesEach);
     const { rows } = await transaction.query(toIndex, [tenantId, first, end, registrationMark]);
-    const page = toRegistrationRows(rows);
+    const page = rows as unknown as readonly RegistrationRow[];
     await addRegistrations(transaction, [{ tenantId, registrations: page.map(openRegistrations), freshKey }]);
     const ofPage = page.reduce((sum, { leaf, sealed }) => sum + leaf.length + sealed.length, 0);
     first = ofPage < pageBytes ? end : (page.at(-1)?.leafIndex ?? end) + 1;
@@ -201,11 +200,11 @@ async function indexPage(transaction: Transaction, pending: readonly Asked[]): P
 }
 
 function nameOf({ tenantId, artifact }: Pick<PageRow, "tenantId" | "artifact">): string {
-  return `${hexOf(artifact)} ${tenantId}`;
+  return `${Buffer.from(artifact).toString("hex")} ${tenantId}`;
 }
 
 /** A row of the index that is relied on, with its record. */
-export interface RegistrationRow {
+interface RegistrationRow {
   readonly artifact: Uint8Array;
   readonly leafIndex: number;
   readonly recordId: RecordId;
@@ -224,18 +223,13 @@ interface PageRow extends RegistrationRow {
   readonly isLater: unknown;
 }
 
-/** The statements name the columns so. */
-export function toRegistrationRows(rows: readonly Row[]): readonly RegistrationRow[] {
-  return rows as unknown as readonly RegistrationRow[];
-}
-
 /**
  * Returns what the rows say of the artifact with this name.
  *
  * @param rows of this artifact, in the order of the log, at most `maxRows`
  * @throws DamagedError if a record does not verify, or is of another artifact
  */
-export function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
+function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
   if (rows.some(({ isCut }) => isCut)) return "too_many";
   if (rows.some(({ opening }) => opening === null)) return "erased";
   if (rows.length > maxReliedOn) return "too_many";
@@ -247,21 +241,16 @@ export function foundRegistrations(name: string, rows: readonly RegistrationRow[
   });
 }
 
-/** Encodes a stored artifact as a key of maps. */
-export function hexOf(artifact: Uint8Array): string {
-  return Buffer.from(artifact).toString("hex");
-}
-
 /**
  * Reads the registration of a row. Unreadable if it was erased, does not open, or is too large: then nothing can be
  * known of the artifact.
  * @param key of the tenant's index
  */
-export function knownRegistration(key: Uint8Array, row: RegistrationRow): Registration | "unreadable" {
+function knownRegistration(key: Uint8Array, row: RegistrationRow): Registration | "unreadable" {
   if (row.isCut) return "unreadable";
   try {
     for (const [name, registration] of openRegistrations(row))
-      if (hexOf(storedArtifact(key, name)) === hexOf(row.artifact)) return registration;
+      if (Buffer.compare(storedArtifact(key, name), row.artifact) === 0) return registration;
   } catch (error) {
     if (!(error instanceof DamagedError)) throw error;
   }
@@ -269,7 +258,7 @@ export function knownRegistration(key: Uint8Array, row: RegistrationRow): Regist
 }
 
 /** Opens the registrations of a row's record; none if it was erased. Throws `DamagedError` if it does not open. */
-export function openRegistrations(row: RegistrationRow): ReadonlyMap<string, Registration> {
+function openRegistrations(row: RegistrationRow): ReadonlyMap<string, Registration> {
   const { leafIndex, leaf, sealed, opening } = row;
   if (opening === null) return new Map();
   return registrationsOf(leafIndex, openStoredRecord(`leaf ${leafIndex}`, leaf, sealed, opening));

@@ -140,13 +140,11 @@ const move: TenantStatement = {
      WHERE search_keys.tenant_id = next.tenant_id`,
 };
 
+type Own<Value> = Omit<Value, "waiting"> & { readonly tenantId: TenantId };
+
 /** Returns the index of a log; undefined if there is none. */
 export async function indexOf(queries: Queries, tenantId: TenantId): Promise<SearchIndex | undefined> {
   return (await indexesOf(queries, [tenantId])).get(tenantId);
-}
-
-interface OwnIndex extends SearchIndex {
-  readonly tenantId: TenantId;
 }
 
 /** Returns the indexes of logs, by tenant. */
@@ -155,16 +153,11 @@ export async function indexesOf(
   tenants: readonly TenantId[],
 ): Promise<ReadonlyMap<TenantId, SearchIndex>> {
   const { rows } = await queryRows(queries, indexes, tenants.map(toRow));
-  return new Map((rows as unknown as readonly OwnIndex[]).map((index) => [index.tenantId, index]));
-}
-
-/** What an append adds to the index of a log. */
-interface OwnAddition extends Pick<SearchAddition, "segments" | "filledTo"> {
-  readonly tenantId: TenantId;
+  return new Map((rows as unknown as readonly Own<SearchIndex>[]).map((index) => [index.tenantId, index]));
 }
 
 /** Writes what appends add to the indexes of logs, under the locks of their heads. */
-export async function addSearch(transaction: Transaction, additions: readonly OwnAddition[]): Promise<void> {
+export async function addSearch(transaction: Transaction, additions: readonly Own<SearchAddition>[]): Promise<void> {
   const moves = additions.flatMap(({ tenantId, filledTo }) =>
     filledTo === undefined ? [] : [[tenantId, filledTo] as const],
   );

@@ -166,7 +166,10 @@ async function candidatesIn(
 ): Promise<Candidates> {
   if (index === undefined) return lookAtAll;
   const { filledTo } = index;
-  const [driving, ...others] = indexedOf(terms).toSorted(bySelectivity);
+  const [driving, ...others] = indexedOf(terms).toSorted(
+    // The most selective first: `searchFields` is in this order.
+    (one, other) => searchFields.indexOf(one.field) - searchFields.indexOf(other.field),
+  );
   if (driving === undefined) return lookAtAll;
   const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value) : undefined;
   const stored = new StoredTerms().under(index.key);
@@ -231,7 +234,8 @@ async function withEvidence(log: IndexedLog, found: readonly FoundRecord[]): Pro
   if (decisions.length === 0) return found;
   const arrived = new ArrivedEvidence();
   /** Decisions without evidence so far, in the order of the log. */
-  const open = new Map(decisions.toSorted(byLeaf).map((each) => [each.recordId, each]));
+  const inOrder = decisions.toSorted((one, other) => one.leafIndex - other.leafIndex);
+  const open = new Map(inOrder.map((each) => [each.recordId, each]));
   let [leavesLeft, recordsLeft, isComplete] = [maxEvidenceLeaves, maxEvidenceRecords, true];
   /** The last leaves whose records lost their citation: they were erased, or cannot be opened. */
   const lost = { evidence: -1, registration: -1 };
@@ -297,10 +301,6 @@ async function citingLeaves(
   return [...(await leavesOfAny(queries, tenantId, { first, end }, terms)), ...waiting];
 }
 
-function byLeaf(one: FoundRecord, other: FoundRecord): number {
-  return one.leafIndex - other.leafIndex;
-}
-
 interface Match {
   readonly place: FoundRecord;
   /** Undefined if it was erased, and if it is not needed. */
@@ -354,9 +354,4 @@ function blocksIn({ first, end }: LeafRange): number {
 
 function everyLeaf({ first, end }: LeafRange): readonly number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
-}
-
-/** The most selective first: `searchFields` is in this order. */
-function bySelectivity(one: SearchTerm, other: SearchTerm): number {
-  return searchFields.indexOf(one.field) - searchFields.indexOf(other.field);
 }

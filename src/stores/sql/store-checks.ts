@@ -65,18 +65,14 @@ export async function checkLogs(queries: Queries, originPrefix: string, nowMs: n
     );
 }
 
-export interface Admission {
-  readonly anchor: SqliteAnchor | undefined;
-  /** Path of the file of the keys that sign checkpoints. */
-  readonly keyPath: string;
-  readonly random: RandomFill;
-}
-
 /**
  * Returns the keys of the file, which must hold the key that signs the store's logs, and notes the current one; a key
  * is made only if store and anchor are empty. Must be called under a lock.
  */
-export async function admitKeys(queries: Queries, { anchor, keyPath, random }: Admission): Promise<SigningKeys> {
+export async function admitKeys(
+  queries: Queries,
+  { anchor, keyPath, random }: { anchor: SqliteAnchor | undefined; keyPath: string; random: RandomFill },
+): Promise<SigningKeys> {
   const previous = (await readPublicKeys(queries)).at(-1);
   const hasLogs = (await heads(queries)).length > 0;
   const isEmpty = !hasLogs && previous === undefined && (anchor === undefined || anchor.all().length === 0);

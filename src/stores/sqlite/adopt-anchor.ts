@@ -1,10 +1,7 @@
 /** Makes a new anchor for a store that lost its own. The operator states that the store is the newest. */
-import type { Clock } from "../../base/clock.ts";
-import type { RandomFill } from "../../base/ids.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
-import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import { adoptionRecord } from "../../ledger/record/operator-records.ts";
+import { adoptionRecord, type ErasureOptions } from "../../ledger/record/operator-records.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { openAnchor, readAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId as readIdentity } from "../files/connection.ts";
@@ -17,12 +14,6 @@ import type { Queries } from "../sql/queries.ts";
 import { openSqliteDatabase } from "./backend.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
-
-export interface AdoptionOptions extends StorePaths {
-  readonly clock: Clock;
-  readonly random: RandomFill;
-  readonly statement: ErasureStatement;
-}
 
 /**
  * Returns why the store's anchor is not lost, and must not be replaced. Undefined if it is lost. A file that a refused
@@ -42,8 +33,8 @@ export function anchorIsThere(path: string, anchorPath: string): string | undefi
  * Appends a leaf about the adoption to every log, and makes the anchor, while it blocks other writers. Throws
  * `IncompatibleStoreError` if the logs are no longer as `audited`, or the anchor exists.
  */
-export async function adoptAnchor(options: AdoptionOptions, audited: readonly LogState[]): Promise<void> {
-  const { anchorPath, clock, random, statement } = options;
+export async function adoptAnchor(options: StorePaths & ErasureOptions, audited: readonly LogState[]): Promise<void> {
+  const { anchorPath, operator, reason, clock, random } = options;
   await using store = openSqliteDatabase(options);
   using anchor = openAnchor(anchorPath);
   if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
@@ -52,7 +43,7 @@ export async function adoptAnchor(options: AdoptionOptions, audited: readonly Lo
     // Every log exists, so no origin is made here.
     const tools = new LogTools({ anchor, originPrefix: "", clock, random });
     for (const { tenantId, size, root } of audited) {
-      const record = encodeRecord(adoptionRecord({ tenantId, size, root, ...statement, clock, random }));
+      const record = encodeRecord(adoptionRecord({ tenantId, size, root, operator, reason, clock, random }));
       await appendBatches(transaction, [{ tenantId, records: [record] }], { taking: "apart", tools });
     }
   });

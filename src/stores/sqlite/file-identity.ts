@@ -3,6 +3,7 @@
  * replaced or moved; a process that opens the store afterwards does not find those commits.
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, statSync } from "node:fs";
+import { orUndefined } from "../../base/json.ts";
 
 /** Identity of a file on this machine. */
 export interface FileId {
@@ -35,18 +36,12 @@ export function openedDatabase(file: OpenedFile): readonly [OpenedFile, log: Ope
   return [file, openedFile(`${file.path}-wal`), openedFile(`${file.path}-shm`)];
 }
 
-/** A file that is held open, so that it can be checked without reading its times. */
-export interface HeldFile {
-  readonly file: OpenedFile;
-  close(): void;
-}
-
 /**
- * Holds a file that is written continuously. After a process has read the times of a file, Linux writes them again with
- * the next write, and a sync after that takes half as long again. On other systems, and if the file was replaced,
- * nothing is held, and the file is checked like every other.
+ * Holds open a file that is written continuously, so that it can be checked without reading its times. After a process
+ * has read the times of a file, Linux writes them again with the next write, and a sync after that takes half as long
+ * again. On other systems, and if the file was replaced, nothing is held, and the file is checked like every other.
  */
-export function holdFile(file: OpenedFile): HeldFile {
+export function holdFile(file: OpenedFile): { readonly file: OpenedFile; close(): void } {
   const unheld = { file, close: () => {} };
   let descriptor: number;
   try {
@@ -80,19 +75,13 @@ export function requireInPlace(files: readonly OpenedFile[]): void {
 
 /** The system marks the name of a deleted or replaced file. */
 function isCalledStill({ link, name }: NonNullable<OpenedFile["called"]>): boolean {
-  try {
-    return readlinkSync(link) === name;
-  } catch {
-    return false;
-  }
+  return orUndefined(() => readlinkSync(link)) === name;
 }
 
 /** A directory that is missing, or not a directory, counts as a missing file. */
 function idOf(path: string, isLink: boolean): FileId | undefined {
-  try {
+  return orUndefined(() => {
     const found = (isLink ? statSync : lstatSync)(path, { throwIfNoEntry: false });
     return found && { dev: found.dev, ino: found.ino };
-  } catch {
-    return undefined;
-  }
+  });
 }

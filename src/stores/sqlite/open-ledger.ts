@@ -94,7 +94,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
   // After a failure the log stays longer, up to a length at which the writer copies it.
   const writer = thread("writer", { onLongLog: (files) => void checkpoint(files).catch(() => {}) });
   const threads = { writer, reader: thread("reader"), searcher: thread("searcher"), checkpointer };
-  const store = sqliteStore({ threads, clock, random, keys });
+  const store = sqliteStore(threads, keys, { clock, random });
   try {
     writer.start();
     await writer.ready;

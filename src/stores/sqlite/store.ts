@@ -4,11 +4,10 @@
  * The event loop does no I/O.
  */
 import type { ReplayStore } from "../../auth/replay-store.ts";
-import type { Clock } from "../../base/clock.ts";
-import type { RandomFill } from "../../base/ids.ts";
 import type { PortionCounters } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import type { LedgerStore } from "../../ledger/ports/store.ts";
+import type { ServiceMachine } from "../sql/backend.ts";
 import type { KeyRing } from "../sql/key-ring.ts";
 import { ProofBatches } from "../sql/shared.ts";
 import { type Remote, remote, type WorkerData } from "./protocol.ts";
@@ -16,21 +15,16 @@ import type { SqliteReader } from "./queries.ts";
 import type { StoreThread } from "./thread.ts";
 import type { SqliteWriter } from "./writer.ts";
 
-export interface SqliteStoreOptions {
-  readonly threads: StoreThreads;
-  readonly clock: Clock;
-  readonly random: RandomFill;
-  /** The keys that sign the store's trees. */
-  readonly keys: KeyRing;
-}
-
-/** The threads of a store, which owns and closes them. */
-export type StoreThreads = Readonly<Record<WorkerData["role"], StoreThread>>;
-
-/** Shared by all processes on the file. */
-export type SqliteStore = LedgerStore & ReplayStore & PortionCounters;
-
-export function sqliteStore({ threads, clock, random, keys }: SqliteStoreOptions): SqliteStore {
+/**
+ * A store that all processes on the file share.
+ * @param threads of the store, which owns and closes them
+ * @param keys that sign its trees
+ */
+export function sqliteStore(
+  threads: Readonly<Record<WorkerData["role"], StoreThread>>,
+  keys: KeyRing,
+  { clock, random }: Pick<ServiceMachine, "clock" | "random">,
+): LedgerStore & ReplayStore & PortionCounters {
   const writer: Remote<SqliteWriter> = remote((request) => threads.writer.call(request));
   const reader: Remote<SqliteReader> = remote((request) => threads.reader.call(request));
   const searcher: Remote<SqliteReader> = remote((request) => threads.searcher.call(request));

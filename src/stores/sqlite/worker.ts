@@ -11,7 +11,6 @@ import {
 } from "../files/connection.ts";
 import { describeFailure, isBusy, type StoreFailure } from "./errors.ts";
 import {
-  type HeldFile,
   holdFile,
   type OpenedFile,
   openedDatabase,
@@ -60,7 +59,7 @@ type Served = SqliteWriter | SqliteReader | Checkpointer;
 let files: readonly OpenedFile[] = [];
 /** Files that only a probe checks: without them commits are still found. */
 let otherFiles: readonly OpenedFile[] = [];
-let held: HeldFile | undefined;
+let held: ReturnType<typeof holdFile> | undefined;
 /** Opened again after a failure, since state of a failed connection may be wrong. */
 let store: Served | undefined = openStore();
 let isMoved = false;
@@ -71,13 +70,10 @@ function openStore(): Served {
     requireInPlace(data.files);
     if (readStoreId(connection) !== data.storeId) throw new StoreMovedError(`${path} is another store by now`);
     files = data.files;
-    return role !== "writer" ? openReader(connection) : openWriter(connection);
+    if (role === "writer") return openWriter(connection);
+    hideErased(connection, readNotedErasures(connection, anchorPath, openConnection));
+    return sqliteReader(connection);
   });
-}
-
-function openReader(connection: SqliteConnection): SqliteReader {
-  hideErased(connection, readNotedErasures(connection, anchorPath, openConnection));
-  return sqliteReader(connection);
 }
 
 function openWriter(connection: SqliteConnection): SqliteWriter {

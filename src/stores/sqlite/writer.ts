@@ -181,13 +181,8 @@ export class SqliteWriter {
     const { log, checkpointed } = this.#logState.get() as { readonly log: number; readonly checkpointed: number };
     if (log < longPages) return false;
     if (log - checkpointed > fewPages && log < maxPages) return true;
-    this.checkpoint();
-    return false;
-  }
-
-  /** Copies commits into the file, as far as readers permit. */
-  checkpoint(): void {
     passiveCheckpoint(this.#connection);
+    return false;
   }
 
   /** Copies all commits into the file. Waits for readers and another copy, at most the busy timeout. */

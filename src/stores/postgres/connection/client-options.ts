@@ -24,7 +24,8 @@ export function clientOptions({ target, passwordFile }: ConnectionSettings, time
     port,
     database,
     user,
-    password: () => (passwordFile === undefined ? (target.password ?? "") : readPassword(passwordFile)),
+    password: () =>
+      passwordFile === undefined ? (target.password ?? "") : readRegularFile(passwordFile).replace(/\r?\n$/, ""),
     ssl: tls === undefined ? false : tlsOptions(tls),
     application_name: "svc-platform-api",
     keepAlive: true,
@@ -89,10 +90,6 @@ function tlsOptions({ rootCertificate, certificate, key }: PostgresTls) {
     ...(certificate !== undefined && { cert: readRegularFile(certificate) }),
     ...(key !== undefined && { key: readRegularFile(key) }),
   };
-}
-
-function readPassword(path: string): string {
-  return readRegularFile(path).replace(/\r?\n$/, "");
 }
 
 const int8 = types.builtins.INT8;

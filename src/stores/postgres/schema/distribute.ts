@@ -4,24 +4,17 @@ import type { Queries, Row } from "../../sql/queries.ts";
 import { tables } from "../../sql/schema.ts";
 
 /** Tables by how Citus distributes them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */
-interface Placement {
+export const placement = {
   /** Rows of a tenant, in the same shard for all of these tables, so that its transactions stay on one node. */
-  readonly byTenant: readonly string[];
+  byTenant: Object.values(tables).map(({ name }): string => name),
   /** The distribution column of tables that are read before the tenant is known. */
-  readonly byKey: Readonly<Record<string, string>>;
+  byKey: { log_names: "name" } as Readonly<Record<string, string>>,
   /** Copied to every node. A write needs all nodes, so only for rows that change with keys, policies or the schema. */
-  readonly everywhere: readonly string[];
+  everywhere: ["schema_migrations", "signing_keys", "policy_revisions"],
   /**
    * On the coordinator alone, reachable from every node. The probe writes there: a write to all nodes would take every
    * gateway out of service if one node is down.
    */
-  readonly onCoordinator: readonly string[];
-}
-
-export const placement: Placement = {
-  byTenant: Object.values(tables).map(({ name }) => name),
-  byKey: { log_names: "name" },
-  everywhere: ["schema_migrations", "signing_keys", "policy_revisions"],
   onCoordinator: ["store", "store_copy"],
 };
 

@@ -100,7 +100,7 @@ export function readConfig<U extends Use>(
   );
   const [first, ...rest] = problems;
   if (first !== undefined) return { problems: [first, ...rest] };
-  return { config: config as ConfigFor<U> };
+  return { config: config as unknown as ConfigFor<U> };
 }
 
 function nameOf(key: Key): string {

@@ -114,7 +114,7 @@ export function isLike(text: string, literals: readonly string[]): boolean {
   return at <= end; // the last does not overlap
 }
 
-/** The certificates of a text in PEM, each with its first and last line. */
+/** The certificates of a text in PEM, each with its first and last line, which begin a line as in OpenSSL. */
 export function certificatesIn(pem: string): readonly string[] {
-  return pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  return pem.match(/^-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gm) ?? [];
 }

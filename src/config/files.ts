@@ -2,6 +2,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import { orUndefined } from "../base/json.ts";
+import { certificatesIn } from "../base/text-forms.ts";
 import { codeText, NotRegularFileError } from "../files/file-system.ts";
 import { filesOf, parseIssuerFile, parseQuotaFile, parseSignInFile } from "./data-files.ts";
 import { type Config, type Key, settings } from "./settings.ts";
@@ -9,11 +10,13 @@ import { type Config, type Key, settings } from "./settings.ts";
 /**
  * File system access of the configuration. All functions throw an `Error` with a `code` if the path is not readable.
  */
-export interface Files extends FilePermissions {
+export interface Files {
   /** Content of the file, as UTF-8. */
   readText(path: string): string;
   /** Whether the path is a directory. */
   isDirectory(path: string): boolean;
+  /** Permission bits of a regular file, following links; undefined if it is none or has none. */
+  permissions(path: string): number | undefined;
 }
 
 interface FileRule {
@@ -22,8 +25,6 @@ interface FileRule {
   readonly problem: (path: string, config: Config, files: Files) => string | undefined;
 }
 
-/** As OpenSSL finds them: at the beginning of a line. */
-const pemCertificate = /^-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gm;
 /**
  * Also in the older forms (`X509 CERTIFICATE`, `TRUSTED CERTIFICATE`), which OpenSSL trusts and nothing else here
  * recognises.
@@ -116,7 +117,7 @@ function keyProblem(path: string, certificate: string | undefined, setting: stri
 }
 
 function certificatesProblem(pem: string): string | undefined {
-  const certificates = pem.match(pemCertificate) ?? [];
+  const certificates = certificatesIn(pem);
   const begun = pem.match(begunCertificate)?.length ?? 0;
   if (begun === 0) return "holds no certificate in PEM";
   // The last one may be truncated; one that is commented out is recognised by some parsers and not by others.
@@ -128,7 +129,7 @@ function certificatesProblem(pem: string): string | undefined {
 
 /** The first certificate of the file; undefined without one, which another rule reports. */
 function readCertificate(path: string, files: Files): X509Certificate | undefined {
-  const [first] = orUndefined(() => files.readText(path))?.match(pemCertificate) ?? [];
+  const [first] = certificatesIn(orUndefined(() => files.readText(path)) ?? "");
   return first === undefined ? undefined : parseCertificate(first);
 }
 
@@ -159,12 +160,6 @@ function parseKey(pem: string): KeyObject | undefined {
 
 // Permissions of files that must stay secret.
 
-/** Reads permissions from the file system. */
-interface FilePermissions {
-  /** Permission bits of a regular file, following links; undefined if it is none or has none. Throws like `Files`. */
-  permissions(path: string): number | undefined;
-}
-
 /** Files that the service's own commands write: they have no reason for another mode than theirs. */
 const ownSecrets: readonly Key[] = ["ledgerKey", "opsCredentials", "sessionClients"];
 const secrets: readonly Key[] = [
@@ -180,20 +175,12 @@ const tooOpen = 0o026;
 /** A process that can write the file can authenticate as its owner. */
 const writableByAnybody = 0o002;
 
-/** A secret file with permissions for others than its owner. */
-interface OpenSecretFile {
-  readonly key: Key;
-  /** Completes "NAME: …". */
-  readonly message: string;
-  /**
-   * Whether the service must not start with it. If a file that others provide is readable by all, this is only a
-   * warning: orchestrators mount secrets that way in containers without other users.
-   */
-  readonly refused: boolean;
-}
-
-/** Secret files of the configuration with too wide permissions. */
-export function openSecretFiles(config: Partial<Config>, files: FilePermissions): readonly OpenSecretFile[] {
+/**
+ * Secret files of the configuration with too wide permissions. `message` completes "NAME: …". The service must not start
+ * with a `refused` one. If a file that others provide is readable by all, this is only a warning: orchestrators mount
+ * secrets that way in containers without other users.
+ */
+export function openSecretFiles(config: Partial<Config>, files: Pick<Files, "permissions">) {
   return secrets.flatMap((key) => {
     const value = config[key];
     const path = typeof value === "object" && "path" in value ? value.path : value;

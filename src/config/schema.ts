@@ -5,7 +5,7 @@
 
 import * as v from "valibot";
 import { type Document, isScalar, parseDocument, visit } from "yaml";
-import { isObject, orUndefined, parseJson } from "../base/json.ts";
+import { hasRepeatedMember, isObject, orUndefined, parseJson } from "../base/json.ts";
 
 /** A schema of a value that was read from text or a file. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
@@ -112,8 +112,9 @@ export function readDataFile<T>(text: string, schema: Schema<T>): T {
 
 /** Parses the file's text. Throws an Error that describes the problem. */
 export function parseDataFile(text: string): unknown {
-  const json = parsedAsJson(text);
-  if (json !== undefined) return json;
+  // A hundred times as fast as YAML.
+  const json = orUndefined(() => parseJson(text));
+  if (json !== undefined && !hasRepeatedMember(text, json)) return json;
   // A tenant may be named 0123, or 1e3. The library's check for unique keys takes quadratic time.
   const document = parseDocument(text, { uniqueKeys: false, merge: false, stringKeys: true });
   const [error] = [...document.errors, ...document.warnings];
@@ -125,16 +126,6 @@ export function parseDataFile(text: string): unknown {
   } catch {
     throw new Error("must not use aliases");
   }
-}
-
-/**
- * The content of JSON, in a hundredth of the time; undefined if the text is not JSON, or if a number or a key is not in
- * its shortest form or is repeated: then it is longer than its re-serialisation.
- */
-function parsedAsJson(text: string): unknown {
-  const value = orUndefined(() => parseJson(text));
-  const written = text.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
-  return value !== undefined && JSON.stringify(value).length === written.length ? value : undefined;
 }
 
 function requireUniqueKeys(document: Document): void {

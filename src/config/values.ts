@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { defined, orUndefined, parseJson } from "../base/json.ts";
+import { defined, hasRepeatedMember, orUndefined, parseJson } from "../base/json.ts";
 import { isCanonicalKeyReference } from "../base/key-reference-form.ts";
 import { isLoopbackHost, parseNetwork } from "../base/network.ts";
 import { parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
@@ -16,22 +16,15 @@ import {
   tdfKeyAlgorithms,
   tdfKeyForms,
 } from "../base/vocabulary.ts";
-import { mapOf, matching, members, oneOf, parseDataFile, parsed, type Schema, text } from "./schema.ts";
+import { mapOf, matching, members, oneOf, parsed, type Schema, text } from "./schema.ts";
 
-/** Address of a listener. */
-interface ListenAddress {
-  /** Name or address, IPv6 without brackets. */
-  readonly host: string;
-  /** 0 to 65535; 0 lets the system choose. */
-  readonly port: number;
-  /** Whether only this machine can reach it. */
-  readonly loopback: boolean;
-}
-
-/** `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:0`. */
+/**
+ * `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:0`. The host of the value has no brackets. Port
+ * 0 lets the system choose. `loopback` is whether only this machine can reach it.
+ */
 export const listenAddress = v.pipe(
   text,
-  parsed((value): ListenAddress | undefined => {
+  parsed((value) => {
     const [, address, name, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(value) ?? [];
     const host = address ?? name;
     const port = Number(digits);
@@ -160,11 +153,9 @@ function mapSetting<T>(schema: Schema<T>): Schema<T> {
     v.unknown(),
     v.rawTransform(({ dataset: { value }, addIssue, NEVER }): unknown => {
       if (typeof value !== "string") return value;
-      const isJson = orUndefined(() => parseJson(value)) !== undefined;
-      const map = isJson ? orUndefined(() => parseDataFile(value)) : undefined;
-      if (map !== undefined) return map;
-      // JSON.parse silently keeps the last of two equal keys.
-      addIssue({ message: isJson ? "names a key twice" : "must be a map, as a JSON object" });
+      const map = orUndefined(() => parseJson(value));
+      if (map !== undefined && !hasRepeatedMember(value, map)) return map;
+      addIssue({ message: map === undefined ? "must be a map, as a JSON object" : "names a key twice" });
       return NEVER;
     }),
     schema,
@@ -191,17 +182,13 @@ export const routeScopes = mapSetting(
   ),
 );
 
-export interface WitnessSetting {
-  /** Verifier key of its cosignatures (C2SP vkey, type 4). */
-  readonly key: string;
-  /** Submission prefix (C2SP tlog-witness). */
-  readonly url: string;
-}
-
 /** Sixteen cosignatures of any kind in C2SP fit a note several times. */
 const maxWitnesses = 16;
 
-/** A map from verifier key to URL. The keys themselves are checked on use. */
+/**
+ * A map from verifier key of cosignatures (C2SP vkey, type 4) to submission prefix (C2SP tlog-witness). The keys
+ * themselves are checked on use.
+ */
 export const witnesses = mapSetting(
   v.pipe(
     mapOf(
@@ -214,12 +201,9 @@ export const witnesses = mapSetting(
       (map) => new Set([...map.keys()].map((vkey) => vkey.split("+").slice(2).join("+"))).size === map.size,
       "names a witness's key twice",
     ),
-    v.transform((map): readonly WitnessSetting[] => [...map].map(([key, url]) => ({ key, url }))),
+    v.transform((map) => [...map].map(([key, url]) => ({ key, url }))),
   ),
 );
-
-/** Lowercase name of the header in which a trusted ingress sends an attribute of the caller, by attribute. */
-type AttributeHeaders = Readonly<Record<string, string>>;
 
 /** Headers of HTTP itself, and those that callers and proxies use for other purposes. */
 const takenHeaders: readonly string[] = [
@@ -228,7 +212,7 @@ const takenHeaders: readonly string[] = [
   ...["x-forwarded-for", "x-request-id", "idempotency-key", "traceparent", "tracestate", "forwarded"],
 ];
 
-/** A map from attribute to header: each header has one meaning. */
+/** A map from attribute to the lowercase header in which a trusted ingress sends it. Each header has one meaning. */
 export const attributeHeaders = mapSetting(
   v.pipe(
     mapOf(
@@ -239,7 +223,7 @@ export const attributeHeaders = mapSetting(
       ),
     ),
     v.check((map) => new Set(map.values()).size === map.size, "names a header twice"),
-    v.transform((map): AttributeHeaders => Object.fromEntries(map)),
+    v.transform((map): Readonly<Record<string, string>> => Object.fromEntries(map)),
   ),
 );
 

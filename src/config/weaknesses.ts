@@ -24,6 +24,12 @@ function needs(key: Key, needed: Key, problem: string): Weakness {
   return weak([key, needed], (config) => config[key] !== undefined && config[needed] === undefined, problem);
 }
 
+/** The setting is worth nothing without tokens. */
+function needsTokens(key: "oidcIssuers" | "opentdf" | "sessionClients", what: string): Weakness {
+  const problem = `${what}, which SVC_AUTH_MODE=trusted_headers does not take`;
+  return weak([key, "authMode"], (config) => Boolean(config[key]) && config.authMode === "trusted_headers", problem);
+}
+
 /** Headers under the service's own prefix. */
 const ownHeaders: readonly string[] = [
   ...["tenant-id", "user-id", "subject", "scopes", "mtls-client-certificate", "receipt"],
@@ -41,16 +47,8 @@ export const weaknesses: readonly Weakness[] = [
     ({ oidcIssuers, oidcIssuer }) => oidcIssuers !== undefined && oidcIssuer !== undefined,
     "and SVC_OIDC_ISSUER are not set together: the file names every issuer",
   ),
-  weak(
-    ["oidcIssuers", "authMode"],
-    ({ oidcIssuers, authMode }) => oidcIssuers !== undefined && authMode === "trusted_headers",
-    "is for tokens, which SVC_AUTH_MODE=trusted_headers does not take",
-  ),
-  weak(
-    ["opentdf", "authMode"],
-    ({ opentdf, authMode }) => opentdf && authMode === "trusted_headers",
-    "needs tokens of users, which SVC_AUTH_MODE=trusted_headers does not take",
-  ),
+  needsTokens("oidcIssuers", "is for tokens"),
+  needsTokens("opentdf", "needs tokens of users"),
   weak(
     ["listen", "tlsCert", "trustedProxies"],
     ({ listen, tlsCert, trustedProxies }) => !listen.loopback && tlsCert === undefined && trustedProxies.length === 0,
@@ -137,11 +135,7 @@ export const weaknesses: readonly Weakness[] = [
     ({ sessionClients, sessionKey }) => (sessionClients === undefined) !== (sessionKey === undefined),
     "and SVC_SESSION_KEY are set together or not at all",
   ),
-  weak(
-    ["sessionClients", "authMode"],
-    ({ sessionClients, authMode }) => sessionClients !== undefined && authMode === "trusted_headers",
-    "is for tokens, which SVC_AUTH_MODE=trusted_headers does not take",
-  ),
+  needsTokens("sessionClients", "is for tokens"),
   weak(
     ["sessionClients", "proofOfPossession"],
     ({ sessionClients, proofOfPossession }) => sessionClients !== undefined && proofOfPossession === "dpop",

@@ -1,7 +1,7 @@
 /** An explanation for people. */
 import { nonePermits } from "../../base/vocabulary.ts";
 import type { ExplainedLayer, ExplainedPolicy, Explanation, NamedValues } from "../../policy/engine/explanation.ts";
-import type { Obligation } from "../../policy/model/decision.ts";
+import { formatObligation } from "../../policy/guidance/obligations.ts";
 
 export function explanationText(explanation: Explanation): string {
   const { allow, policy_revision, reasons, guidance, obligations, alerts, layers } = explanation;
@@ -11,14 +11,9 @@ export function explanationText(explanation: Explanation): string {
     ...layers.flatMap(layerLines),
     "guidance:",
     ...Object.entries(guidance).map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),
-    ...(obligations.length === 0 ? [] : ["obligations:", ...obligations.map(obligationText)]),
+    ...(obligations.length === 0 ? [] : ["obligations:", ...obligations.map((each) => `  ${formatObligation(each)}`)]),
     ...(alerts.length === 0 ? [] : [`alerts: ${alerts.join(", ")}`]),
   ].join("\n");
-}
-
-function obligationText({ id, parameters }: Obligation): string {
-  const members = Object.entries(parameters).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
-  return `  ${[id, ...members].join("; ")}`;
 }
 
 function layerLines(explained: ExplainedLayer): readonly string[] {

@@ -13,10 +13,10 @@
 import type { Obligation } from "../model/decision.ts";
 import type { Input, InputCatalogue, InputValue } from "../model/inputs.ts";
 
-/** An obligation of a policy. A value is literal, or read from the named input. */
+/** An obligation of a policy. A value is literal text, or read from the named input. */
 export interface ObligationTemplate {
   readonly id: string;
-  readonly parameters: Readonly<Record<string, { readonly value: string } | { readonly input: string }>>;
+  readonly parameters: Readonly<Record<string, string | { readonly input: string }>>;
 }
 
 /** Inputs that parameters may use. */
@@ -75,10 +75,10 @@ function parseValue(name: string, text: string, rules: ObligationRules): Obligat
   if (quoted !== null) {
     const value = quoted[1] ?? quoted[2] ?? "";
     if (!textPattern.test(value)) throw new RangeError(`give ${name} one line of at most 1024 characters`);
-    return { value };
+    return value;
   }
-  if (text === "true" || text === "false") return { value: text };
-  if (/^(?:0|-?[1-9]\d{0,15})$/.test(text) && Number.isSafeInteger(Number(text))) return { value: text };
+  if (text === "true" || text === "false") return text;
+  if (/^(?:0|-?[1-9]\d{0,15})$/.test(text) && Number.isSafeInteger(Number(text))) return text;
   return { input: inputNamed(name, text, rules) };
 }
 
@@ -110,7 +110,7 @@ const scalarKinds: ReadonlySet<string> = new Set<Input["kind"]>(["text", "whole_
 /** Names of the inputs that the obligations use. */
 export function inputsOfObligations(obligations: readonly ObligationTemplate[]): readonly string[] {
   return obligations.flatMap(({ parameters }) =>
-    Object.values(parameters).flatMap((from) => ("input" in from ? [from.input] : [])),
+    Object.values(parameters).flatMap((from) => (typeof from === "string" ? [] : from.input)),
   );
 }
 
@@ -120,7 +120,7 @@ export function fillIn(
   inputOf: (input: string) => InputValue,
 ): Obligation | undefined {
   const values = Object.entries(parameters).map(([name, from]) => {
-    const value = "input" in from ? inputOf(from.input) : from.value;
+    const value = typeof from === "string" ? from : inputOf(from.input);
     return [name, value === undefined ? undefined : String(value)] as const;
   });
   if (values.some(([, value]) => value === undefined)) return undefined;
@@ -141,7 +141,7 @@ export function mergeObligations(obligations: readonly Obligation[]): readonly O
 /** One line, in policy syntax. */
 export function formatObligation({ id, parameters }: ObligationTemplate): string {
   const members = Object.entries(parameters).map(
-    ([name, from]) => `${name} = ${"input" in from ? from.input : JSON.stringify(from.value)}`,
+    ([name, from]) => `${name} = ${typeof from === "string" ? JSON.stringify(from) : from.input}`,
   );
   return [id, ...members].join("; ");
 }

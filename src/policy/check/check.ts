@@ -84,7 +84,7 @@ function unknownEntities(policies: readonly CheckedPolicy[], { exists }: JoinedE
   return policies.flatMap(({ id, file, line, entities: { named } }) =>
     named
       .filter((uid) => !exists(uid))
-      .map((uid) => ({ file, line, message: `${id}: no file has ${describeUid([uid.type, uid.id])}` })),
+      .map((uid) => ({ file, line, message: `${id}: no file has ${describeUid(uid)}` })),
   );
 }
 
@@ -115,22 +115,11 @@ function certainConflicts(policies: readonly CheckedPolicy[], bundle: PolicyBund
   });
 }
 
-/** A valid bundle, or all problems of the directory. */
-type LoadedPolicy =
-  | {
-      readonly bundle: PolicyBundle;
-      /** Paths of other, harmless entries of the directory. Sorted. */
-      readonly ignored: readonly string[];
-      readonly problems?: never;
-    }
-  | { readonly bundle?: never; readonly ignored?: never; readonly problems: readonly PolicyProblem[] };
-
-/** Reads and validates the directory and reports every problem. Does not reject. */
-export async function loadPolicyDirectory(
-  path: string,
-  fileSystem: PolicyFileSystem,
-  settings: PolicySettings = {},
-): Promise<LoadedPolicy> {
+/**
+ * Reads and validates the directory. Resolves with its bundle and the sorted paths of other, harmless entries, or with
+ * all problems.
+ */
+export async function loadPolicyDirectory(path: string, fileSystem: PolicyFileSystem, settings: PolicySettings = {}) {
   const { reading, ignored } = await readEntries(await Directory.open(path, fileSystem), settings);
   const { bundle, problems } = reading;
   if (bundle === undefined) return { problems };

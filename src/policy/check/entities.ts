@@ -7,7 +7,6 @@ import {
   describeUid,
   type EntitySchema,
   type EntityType,
-  type EntityUid,
   keyOf,
   type ReadingNotes,
   readEntitySchema,
@@ -49,12 +48,12 @@ export function joinEntities(declared: DeclaredEntities): JoinedEntities {
     problems.push({ file: declared.schemaFile, message: `there are more than ${maximumEntities} entities` });
   }
   if (problems.length === 0) problems.push(...problemsTogether(entities, set, declared));
-  const lineOf = ({ type, id, text }: Entity) => `${keyOf(type, id)}\t${text}`;
+  const lineOf = (entity: Entity) => `${keyOf(entity)}\t${entity.text}`;
   return {
     lines: problems.length > 0 ? "" : entities.map(lineOf).join("\n"),
     problems,
     hasSchema: true,
-    exists: ({ type, id }) => set.exists(type, id),
+    exists: (uid) => set.exists(uid),
   };
 }
 
@@ -87,21 +86,21 @@ class EntitySet {
     this.#schema = schema;
   }
 
-  get(type: string, id: string): Entity | undefined {
+  get({ type, id }: TypeAndId): Entity | undefined {
     return this.#byName.get(`${type} ${id}`);
   }
 
   /** Adds the entity; returns the existing one if type and id are taken. */
   add(entity: Entity): Entity | undefined {
-    const known = this.get(entity.type, entity.id);
+    const known = this.get(entity);
     if (known === undefined) this.#byName.set(`${entity.type} ${entity.id}`, entity);
     return known;
   }
 
   /** Whether a file has it, or it needs no file. */
-  exists(type: string, id: string): boolean {
+  exists({ type, id }: TypeAndId): boolean {
     if (type === "Principal") return isPrincipalId(id);
-    return this.get(type, id) !== undefined || this.#schema.types.get(type)?.ids?.has(id) === true;
+    return this.get({ type, id }) !== undefined || this.#schema.types.get(type)?.ids?.has(id) === true;
   }
 }
 
@@ -113,7 +112,7 @@ function* identityProblems(
   for (const entity of entities) {
     const { type, id } = entity;
     const first = set.add(entity);
-    if (first !== undefined) yield { entity, message: `${describeUid([type, id])} is there already, in ${first.file}` };
+    if (first !== undefined) yield { entity, message: `${describeUid(entity)} is there already, in ${first.file}` };
     if (type !== principalType || isPrincipalId(id)) continue;
     yield { entity, message: `no principal has the id ${JSON.stringify(id)}`, hint: 'write "<tenant>/<principal>"' };
   }
@@ -121,10 +120,10 @@ function* identityProblems(
 
 function* missingProblems(entities: readonly Entity[], set: EntitySet): Generator<Found> {
   for (const entity of entities) {
-    const isMissing = ([type, id]: EntityUid) => !set.exists(type, id);
+    const isMissing = (uid: TypeAndId) => !set.exists(uid);
     const missing = entity.parents.find(isMissing) ?? entity.references.find(isMissing);
     if (missing === undefined) continue;
-    const message = `${describeUid([entity.type, entity.id])} refers to ${describeUid(missing)}, which no file has`;
+    const message = `${describeUid(entity)} refers to ${describeUid(missing)}, which no file has`;
     yield { entity, message };
   }
 }
@@ -136,11 +135,11 @@ function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonl
   const path: Entity[] = [];
   let problem: Found | undefined;
   const refuse = (entity: Entity, what: string) => {
-    problem ??= { entity, message: `${describeUid([entity.type, entity.id])} ${what}` };
+    problem ??= { entity, message: `${describeUid(entity)} ${what}` };
   };
   const tooMany = `has more than ${maximumAncestors} ancestors`;
   const above = (entity: Entity): ReadonlySet<Entity> => {
-    const sets = entity.parents.flatMap((uid) => set.get(...uid) ?? []).map(withItself);
+    const sets = entity.parents.flatMap((uid) => set.get(uid) ?? []).map(withItself);
     const [first = new Set<Entity>()] = sets;
     // Joined at once: each union of two would copy all before it.
     const all = sets.length > 1 ? new Set(sets.flatMap((one) => [...one])) : first;
@@ -174,7 +173,7 @@ function cedarProblems(entities: readonly Entity[], { schema }: DeclaredEntities
     const json = { ...(parseJson(text) as EntityJson), uid: { type, id }, parents: [] };
     const answer = cedar().checkParseEntities({ entities: [json], schema: `${schema}\nentity Principal;` });
     if (answer.type === "failure") {
-      return answer.errors.map(({ message }) => ({ entity, message: `${describeUid([type, id])}: ${message}` }));
+      return answer.errors.map(({ message }) => ({ entity, message: `${describeUid(entity)}: ${message}` }));
     }
   }
   return [];
@@ -183,14 +182,12 @@ function cedarProblems(entities: readonly Entity[], { schema }: DeclaredEntities
 // Parses a file of entities in Cedar's JSON: a list of `{"uid": …, "attrs": {…}, "parents": […], "tags": {…}}`.
 
 /** An entity of a file. Kept small, because there may be very many. */
-interface Entity {
-  readonly type: string;
-  readonly id: string;
+interface Entity extends Readonly<TypeAndId> {
   /** JSON of its `attrs`, `parents` and `tags`, the values in explicit form. */
   readonly text: string;
-  readonly parents: readonly EntityUid[];
+  readonly parents: readonly TypeAndId[];
   /** Entities that its values refer to. */
-  readonly references: readonly EntityUid[];
+  readonly references: readonly TypeAndId[];
   readonly hasExtensions: boolean;
   readonly file: string;
   /** Position in the list of its file, from 0. */
@@ -245,14 +242,14 @@ function readEntity(item: unknown, schema: EntitySchema, notes: ReadingNotes, fi
   const tags = item.tags === undefined ? undefined : readTags(item.tags, type, what, notes);
   const { references, hasExtensions } = notes;
   const text = JSON.stringify({ attrs, parents, tags });
-  return { type: uid[0], id: uid[1], text, parents, references, hasExtensions, file, position };
+  return { ...uid, text, parents, references, hasExtensions, file, position };
 }
 
 const entityMembers: readonly string[] = ["uid", "attrs", "parents", "tags"];
 
-function typeOf([name, id]: EntityUid, { namespace, types }: EntitySchema): EntityType {
-  const type = types.get(name);
-  const what = describeUid([name, id]);
+function typeOf(uid: TypeAndId, { namespace, types }: EntitySchema): EntityType {
+  const type = types.get(uid.type);
+  const what = describeUid(uid);
   if (type === undefined) {
     throw new WrongValue(
       `${what} is of a type that the schema does not have; ${namespace} has ${[...types.keys()].join(", ")}`,
@@ -262,9 +259,9 @@ function typeOf([name, id]: EntityUid, { namespace, types }: EntitySchema): Enti
   return type;
 }
 
-function readParent(value: unknown, type: EntityType, what: string): EntityUid {
+function readParent(value: unknown, type: EntityType, what: string): TypeAndId {
   const parent = readUid(value, `a parent of ${what}`);
-  if (!type.parents.has(parent[0])) {
+  if (!type.parents.has(parent.type)) {
     throw new WrongValue(
       `${what} cannot be in ${describeUid(parent)}: the schema says in what entities of its type are`,
     );

@@ -1,13 +1,12 @@
 /** One of two bundles in a comparison. */
 import type { TenantId } from "../../base/ids.ts";
-import { parseJson } from "../../base/json.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import type { KnownEntities } from "../check/terms.ts";
 import { type CompiledEngine, type EngineOptions, engineOf } from "../engine/engine.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import type { EntityUid } from "../model/entities.ts";
+import { uidOf } from "../model/entities.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 
 /** Represents every tenant that neither bundle names. */
@@ -58,13 +57,13 @@ const maximumIds = { changed: 8, named: 8, other: 2 };
 export function knownEntities(bundles: readonly [PolicyBundle, PolicyBundle]): KnownEntities {
   const [old, next] = bundles.map((bundle) => linesOf(checkBundle(bundle).entities));
   if (old === undefined || next === undefined || old.size + next.size === 0) return new Map();
-  const changed = [...old.symmetricDifference(next)].map(uidOf);
+  const changed = [...old.symmetricDifference(next)].map(uidIn);
   const policies = bundles.flatMap(policiesOf);
-  const named = policies.flatMap(({ entities }) => entities.named.map(({ type, id }): EntityUid => [type, id]));
+  const named = policies.flatMap(({ entities }) => entities.named);
   const known = new Map<string, Set<string>>();
-  const add = (uids: Iterable<EntityUid>, maximum: number): void => {
+  const add = (uids: readonly ReturnType<typeof uidOf>[], maximum: number): void => {
     const added = new Map<string, number>();
-    for (const [type, id] of uids) {
+    for (const { type, id } of uids) {
       const ids = known.get(type) ?? new Set();
       const count = added.get(type) ?? 0;
       if (count >= maximum || ids.has(id)) continue;
@@ -74,8 +73,8 @@ export function knownEntities(bundles: readonly [PolicyBundle, PolicyBundle]): K
   };
   add(changed, maximumIds.changed);
   add(named, maximumIds.named);
-  add([...old].map(uidOf), maximumIds.other);
-  add([...next].map(uidOf), maximumIds.other);
+  add([...old].map(uidIn), maximumIds.other);
+  add([...next].map(uidIn), maximumIds.other);
   return new Map([...known].map(([type, ids]) => [type, [...ids]]));
 }
 
@@ -83,6 +82,6 @@ function linesOf(entities: string | undefined): ReadonlySet<string> {
   return new Set(entities === undefined || entities === "" ? [] : entities.split("\n"));
 }
 
-function uidOf(line: string): EntityUid {
-  return parseJson(line.slice(0, line.indexOf("\t"))) as EntityUid;
+function uidIn(line: string) {
+  return uidOf(line.slice(0, line.indexOf("\t")));
 }

@@ -28,25 +28,14 @@ export interface EntitySource {
   readonly table: EntityTable;
 }
 
-/** Members that policies read, and the entities behind them. */
-interface EntityMembers {
-  readonly members: readonly {
-    readonly path: string;
-    readonly value: (query: PolicyQuery) => CedarValueJson | undefined;
-  }[];
-  /** Undefined if there are more than a request may have. */
-  readonly entities: (query: PolicyQuery) => readonly EntityJson[] | undefined;
-}
-
-const none: EntityMembers = { members: [], entities: () => [] };
-
+/** Members that policies read, and the entities behind them; no entities if there are more than a request may have. */
 export function entityMembers(
   source: EntitySource | undefined,
   { references, roots, steps }: EntityUse,
   catalogue: InputCatalogue,
-): EntityMembers {
+) {
   const used = catalogue.references.filter(({ path }) => references.includes(path));
-  if (source === undefined || used.length + roots.length === 0) return none;
+  if (source === undefined || used.length + roots.length === 0) return { members: [], entities: () => [] };
   const { declared, table } = source;
   const single = used
     .filter(({ kind }) => kind !== "labels")
@@ -63,7 +52,7 @@ export function entityMembers(
       })),
       ...sets.map(({ path, uid }) => ({ path, value: () => ({ __entity: uid }) })),
     ],
-    entities: (query) => {
+    entities: (query: PolicyQuery) => {
       const reached = table.reach([...roots, ...single.flatMap(({ uid }) => uid(query) ?? [])], steps);
       return reached && [...reached, ...sets.flatMap(({ entity }) => entity(query))];
     },
@@ -79,8 +68,8 @@ function uidReader(
   const readers = reads.map((name) => catalogue.reader(name));
   return (query) => {
     const names = readers.map((read) => read(query));
-    const id = names.join("/");
-    return names.includes(undefined) || !table.has(type, id) ? undefined : { type, id };
+    const uid = { type, id: names.join("/") };
+    return names.includes(undefined) || !table.has(uid) ? undefined : uid;
   };
 }
 
@@ -98,11 +87,9 @@ function labelSet(
   const entity = (query: PolicyQuery): readonly EntityJson[] => {
     const labels = read(query) as readonly string[] | undefined;
     if (labels === undefined) return [];
-    const found = labels.flatMap((id) => table.get(type, id) ?? []);
+    const found = labels.flatMap((id) => table.get({ type, id }) ?? []);
     const unknown = found.length < labels.length;
-    const within = found.map(
-      ({ uid: { type: of, id }, uid: own, ancestors }) => new Map([[keyOf(of, id), own], ...ancestors]),
-    );
+    const within = found.map(({ uid, ancestors }) => new Map([[keyOf(uid), uid], ...ancestors]));
     const common = unknown
       ? []
       : [...(within[0] ?? [])].filter(([key, { type: of }]) => of === type && within.every((it) => it.has(key)));

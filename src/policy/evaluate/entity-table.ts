@@ -3,7 +3,7 @@
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
 import { parseJson } from "../../base/json.ts";
-import { type EntityUid, keyOf } from "../model/entities.ts";
+import { keyOf, uidOf } from "../model/entities.ts";
 
 /** An entity with all of its ancestors. */
 export interface KnownEntity {
@@ -38,8 +38,8 @@ export class EntityTable {
     return table;
   }
 
-  has(type: string, id: string): boolean {
-    return this.#texts.has(keyOf(type, id));
+  has(uid: TypeAndId): boolean {
+    return this.#texts.has(keyOf(uid));
   }
 
   /** Ids of the first `count` entities of each type. */
@@ -50,15 +50,15 @@ export class EntityTable {
       const name = key.slice(2, key.indexOf('"', 2));
       const ids = samples.get(name);
       if (ids !== undefined && ids.length >= count) continue;
-      const [type, id] = parseJson(key) as EntityUid;
+      const { type, id } = uidOf(key);
       if (ids === undefined) samples.set(type, [id]);
       else ids.push(id);
     }
     return samples;
   }
 
-  get(type: string, id: string): KnownEntity | undefined {
-    return this.#get(keyOf(type, id));
+  get(uid: TypeAndId): KnownEntity | undefined {
+    return this.#get(keyOf(uid));
   }
 
   /**
@@ -71,8 +71,8 @@ export class EntityTable {
     let next = roots;
     for (let step = 0; step <= steps && next.length > 0; step++) {
       const found: TypeAndId[] = [];
-      for (const { type, id } of next) {
-        const key = keyOf(type, id);
+      for (const root of next) {
+        const key = keyOf(root);
         const entity = reached.has(key) ? undefined : this.#get(key);
         if (entity === undefined) continue;
         const { uid, attrs, ancestors, tags } = entity;
@@ -90,10 +90,9 @@ export class EntityTable {
     if (known !== undefined) return known;
     const text = this.#texts.get(key);
     if (text === undefined) return undefined;
-    const [type, id] = parseJson(key) as EntityUid;
-    const { attrs, parents, tags } = parseJson(text) as Pick<KnownEntity, "attrs" | "tags"> & { parents: EntityUid[] };
+    const { attrs, parents, tags } = parseJson(text) as Pick<KnownEntity, "attrs" | "tags"> & { parents: TypeAndId[] };
     const entity = {
-      uid: { type, id },
+      uid: uidOf(key),
       attrs,
       ancestors: this.#ancestors(parents),
       ...(tags !== undefined && { tags }),
@@ -103,11 +102,11 @@ export class EntityTable {
   }
 
   /** The parents and their ancestors. Cycles and excessive numbers were excluded before. */
-  #ancestors(parents: readonly EntityUid[]): ReadonlyMap<string, TypeAndId> {
+  #ancestors(parents: readonly TypeAndId[]): ReadonlyMap<string, TypeAndId> {
     const ancestors = new Map<string, TypeAndId>();
-    for (const [type, id] of parents) {
-      const key = keyOf(type, id);
-      ancestors.set(key, { type, id });
+    for (const parent of parents) {
+      const key = keyOf(parent);
+      ancestors.set(key, parent);
       // An entity that the schema lists is in no file, and has no parents.
       for (const [above, uid] of this.#get(key)?.ancestors ?? []) ancestors.set(above, uid);
     }

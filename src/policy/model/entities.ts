@@ -2,8 +2,8 @@
  * Types of the organisation's entities, from the operator's Cedar schema: one namespace of entity types and common
  * types, which may refer to `Principal`. Cedar parses the schema; this file has the result by full name.
  */
-import type { CedarValueJson, DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { isObject, type JsonObject } from "../../base/json.ts";
+import type { CedarValueJson, DetailedError, SchemaJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
 import { rememberedBy } from "../../base/remembered.ts";
 import { cedar } from "./cedar.ts";
 import { indexOfByte, type PolicyProblem, positionAt } from "./problem.ts";
@@ -143,16 +143,19 @@ function valueTypeOf(raw: RawType, namespace: string, common: CommonTypes): Valu
 // without a schema. Cedar's own check of a hundred thousand entities takes seconds, this one a tenth; a test compares
 // the two.
 
-/** An entity: full name of its type, and id. */
-export type EntityUid = readonly [type: string, id: string];
-
-/** Key of an entity in maps and lists. Different entities have different keys. */
-export function keyOf(type: string, id: string): string {
+/** Key of an entity in maps and lists: JSON of its type and id. */
+export function keyOf({ type, id }: TypeAndId): string {
   return JSON.stringify([type, id]);
 }
 
+/** The entity with the key. */
+export function uidOf(key: string): TypeAndId {
+  const [type, id] = parseJson(key) as [string, string];
+  return { type, id };
+}
+
 /** In Cedar's syntax: `Org::Label::"secret"`. */
-export function describeUid([type, id]: EntityUid): string {
+export function describeUid({ type, id }: TypeAndId): string {
   return `${type}::${JSON.stringify(id)}`;
 }
 
@@ -162,7 +165,7 @@ export class WrongValue extends Error {}
 /** Collected while an entity is read. */
 export interface ReadingNotes {
   /** Entities that values refer to. */
-  readonly references: EntityUid[];
+  readonly references: TypeAndId[];
   /** Whether there are values that only Cedar can parse, such as dates. */
   hasExtensions: boolean;
 }
@@ -185,10 +188,10 @@ export function readValue(type: ValueType, value: unknown, what: string, notes: 
       if (!isObject(value)) throw new WrongValue(`${what} must be an object`);
       return readMembers(type.members, value, what, notes);
     case "Entity": {
-      const [of, id] = readUid(value, what);
-      if (of !== type.name) throw new WrongValue(`${what} must be of type ${type.name}, and is of ${of}`);
-      notes.references.push([of, id]);
-      return { __entity: { type: of, id } };
+      const uid = readUid(value, what);
+      if (uid.type !== type.name) throw new WrongValue(`${what} must be of type ${type.name}, and is of ${uid.type}`);
+      notes.references.push(uid);
+      return { __entity: uid };
     }
     default: {
       notes.hasExtensions = true;
@@ -221,12 +224,12 @@ export function readMembers(
 }
 
 /** Parses `{"type": …, "id": …}`, possibly within `__entity`. Throws a WrongValue. */
-export function readUid(value: unknown, what: string): EntityUid {
+export function readUid(value: unknown, what: string): TypeAndId {
   const uid = withoutEscape(value, "__entity");
   if (!isObject(uid) || typeof uid.type !== "string" || typeof uid.id !== "string" || Object.keys(uid).length > 2) {
     throw new WrongValue(`${what} must be an entity: {"type": "…", "id": "…"}`);
   }
-  return [readText(uid.type, what), readText(uid.id, what)];
+  return { type: readText(uid.type, what), id: readText(uid.id, what) };
 }
 
 /** The value of the only member, if it has this name. */

@@ -25,10 +25,8 @@ import { createOpsListener, type OpsListener, type OpsListenerOptions } from "..
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { hasSession, sessionOf } from "../ops/sign-in-routes.ts";
 import type { PolicyInForce } from "../policy/engine/policy-in-force.ts";
-import { identify, type PolicyBundle, parseBundleContent } from "../policy/load/bundle.ts";
-import { copyPolicyFiles, readPolicyDirectory } from "../policy/load/directory.ts";
-import { fileSystemOf } from "../policy/load/file-texts.ts";
-import { otherTenants } from "../policy/load/manifest.ts";
+import { identify, type PolicyBundle, parseBundleContent, tenantSet } from "../policy/load/bundle.ts";
+import { copyPolicyFiles } from "../policy/load/directory.ts";
 import type { FirstPolicySettings } from "./first-policy.ts";
 import { type Followed, followTls, isNamed, type Machine } from "./followed-files.ts";
 import { defectReport, type ServeConfig } from "./gateway.ts";
@@ -40,8 +38,7 @@ interface OperatorParts {
   readonly logs: PublishedLogs & Pick<RecordArchive, "find" | "policyRevision">;
   readonly policy: PolicyInForce;
   readonly viewers: OpsViewers;
-  /** Default: requests are answered at once. */
-  readonly hold?: OpsListenerOptions["hold"];
+  readonly hold: NonNullable<OpsListenerOptions["hold"]>;
 }
 
 export async function createOperatorSide(
@@ -55,7 +52,7 @@ export async function createOperatorSide(
   let listener: OpsListener | undefined;
   const tls = await followTls("ops_tls", config, machine, (next) => listener?.replaceTls(next));
   listener = createOpsListener({
-    ...(hold !== undefined && { hold }),
+    hold,
     serviceName: config.serviceName,
     checks,
     metrics,
@@ -286,13 +283,12 @@ export function servedPolicies(
       return { revision, layers: layersOf(bundle, tenantId, isWhole) };
     },
     async files() {
-      const files = await copyPolicyFiles(settings.policyDir, fileSystem, settings);
+      const { files, bundle } = await copyPolicyFiles(settings.policyDir, fileSystem, settings);
       if (Object.values(files).reduce((sum, { length }) => sum + length, 0) > maxFilesChars)
         throw new ServiceError(
           "invalid_request",
           "the policy directory is too large for the playground: use policy diff",
         );
-      const { bundle } = await readPolicyDirectory("/", fileSystemOf(files), settings);
       const isInForce = bundle !== undefined && identify(bundle).revision === policy.revision;
       return { current_revision: policy.revision, in_force: isInForce, files };
     },
@@ -315,10 +311,10 @@ export function servedPolicies(
 }
 
 /** What decides for the tenant: texts of its sets by file. */
-function layersOf({ manifest, sets }: PolicyBundle, tenantId: TenantId, isWhole: boolean) {
-  const { platform, tenants } = manifest;
-  const own = Object.hasOwn(tenants, tenantId) ? tenants[tenantId] : tenants[otherTenants];
-  const named = [...(isWhole ? [["platform", platform] as const] : []), ["tenant", own] as const];
+function layersOf(bundle: PolicyBundle, tenantId: TenantId, isWhole: boolean) {
+  const { manifest, sets } = bundle;
+  const platform = isWhole ? [["platform", manifest.platform] as const] : [];
+  const named = [...platform, ["tenant", tenantSet(bundle, tenantId)] as const];
   return named.flatMap(([layer, set]) => (set === undefined ? [] : [{ layer, set, files: sets[set] ?? {} }]));
 }
 

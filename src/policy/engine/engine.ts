@@ -10,8 +10,7 @@ import { Paths } from "../evaluate/scene.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
 import { isUnderstood } from "../guidance/obligations.ts";
-import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
-import { otherTenants } from "../load/manifest.ts";
+import { type BundleIdentity, type PolicyBundle, tenantSet } from "../load/bundle.ts";
 import { ownReason, type PolicyDecision, type PolicyEngine, type PolicyQuery } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import type { CombinedDecision } from "./combined-decision.ts";
@@ -63,23 +62,15 @@ function* compile(
   return new CompiledEngine({ bundle, sets: engineSets, plans, catalogue, source }, identity, isCached);
 }
 
-/**
- * Throws a TypeError if the bundle does not have a set that it names.
- *
- * @param own set of the tenant; undefined if it has none
- */
+/** @param own set of the tenant; undefined if it has none */
 function layersWith(
   own: string | undefined,
   { manifest }: PolicyBundle,
   sets: ReadonlyMap<string, EngineSet>,
 ): readonly LayerSet[] {
   const named = [["platform", manifest.platform] as const, ["tenant", own] as const];
-  return named.flatMap(([layer, name]) => {
-    if (name === undefined) return [];
-    const set = sets.get(name);
-    if (set === undefined) throw new TypeError(`the bundle has no set ${name}`);
-    return [{ layer, set }];
-  });
+  // A bundle without problems has every set that it names.
+  return named.flatMap(([layer, name]) => (name === undefined ? [] : [{ layer, set: sets.get(name) as EngineSet }]));
 }
 
 /** A policy of a compiled bundle, for tests and explanations. */
@@ -132,7 +123,7 @@ export class CompiledEngine implements PolicyEngine {
 
   /** The layers of a tenant: without a set of its own, the platform's alone, and everything is denied. */
   layersOf(tenant: TenantId): readonly LayerSet[] {
-    return layersWith(this.#setOf(tenant), this.#parts.bundle, this.#parts.sets);
+    return layersWith(tenantSet(this.#parts.bundle, tenant), this.#parts.bundle, this.#parts.sets);
   }
 
   /** Explains the decision. Slower than deciding. */
@@ -189,13 +180,8 @@ export class CompiledEngine implements PolicyEngine {
   }
 
   #planOf({ caller, action }: Pick<PolicyQuery, "caller" | "action">): Plan | undefined {
-    const set = this.#setOf(caller.tenantId);
+    const set = tenantSet(this.#parts.bundle, caller.tenantId);
     return set === undefined ? undefined : this.#parts.plans.get(set)?.[action];
-  }
-
-  #setOf(tenant: TenantId): string | undefined {
-    const { tenants } = this.#parts.bundle.manifest;
-    return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
   }
 
   #combine(plan: Plan, query: PolicyQuery): CombinedDecision {

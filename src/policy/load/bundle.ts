@@ -34,6 +34,11 @@ export interface PolicyBundle extends DeclaredInputs {
   readonly sets: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
+/** Name of the tenant's set; undefined if it has none. */
+export function tenantSet({ manifest: { tenants } }: PolicyBundle, tenant: string): string | undefined {
+  return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
+}
+
 /** Content of a bundle, kept so that its decisions can be evaluated again, and its revision. */
 export interface BundleIdentity {
   /** The bundle as canonical JSON (RFC 8785) in UTF-8, in shared memory because it may be megabytes. */

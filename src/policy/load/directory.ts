@@ -120,16 +120,43 @@ async function readTests(directory: Directory): Promise<readonly PolicyTest[]> {
 /** A policy directory as texts by path, such as `default/handling.cedar`. */
 export type FileTexts = Readonly<Record<string, string>>;
 
-/** Copies the files that a service reads of the directory, and its tests, in the order of their paths. */
+/** A file system of these files alone, whose directory is `/`. */
+export function fileSystemOf(files: FileTexts): PolicyFileSystem {
+  const texts = new Map(Object.entries(files).map(([path, text]) => [join("/", path), text]));
+  const childrenOf = (path: string) => {
+    const folder = path === sep ? sep : path + sep;
+    const below = [...texts.keys()].filter((name) => name.startsWith(folder));
+    return [...new Set(below.map((name) => name.slice(folder.length).split(sep, 1)[0] as string))];
+  };
+  const found = (path: string): string => {
+    if (!texts.has(path) && childrenOf(path).length === 0) throw Object.assign(new Error(), { code: "ENOENT" });
+    return path;
+  };
+  return {
+    async readdir(path) {
+      if (texts.has(path)) throw Object.assign(new Error(), { code: "ENOTDIR" });
+      return childrenOf(found(path));
+    },
+    realpath: async (path) => found(path),
+    readFile: async (path) => Buffer.from(texts.get(found(path)) ?? "", "utf8"),
+    async stat(path) {
+      const text = texts.get(found(path));
+      return { isFile: () => text !== undefined, isDirectory: () => text === undefined, size: text?.length ?? 0 };
+    },
+  };
+}
+
+/** Copies the files that a service reads of the directory, and its tests, in the order of their paths; and its bundle. */
 export async function copyPolicyFiles(
   path: string,
   fileSystem: PolicyFileSystem,
   settings: PolicySettings,
-): Promise<FileTexts> {
+): Promise<{ readonly files: FileTexts; readonly bundle: PolicyBundle | undefined }> {
   const directory = await Directory.open(path, fileSystem);
-  await readEntries(directory, settings);
+  const { bundle } = (await readEntries(directory, settings)).reading;
   await readTests(directory);
-  return Object.fromEntries([...directory.texts].sort(([one], [other]) => (one < other ? -1 : 1)));
+  const texts = [...directory.texts].sort(([one], [other]) => (one < other ? -1 : 1));
+  return { files: Object.fromEntries(texts), bundle };
 }
 
 async function readSets(

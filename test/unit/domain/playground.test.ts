@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { systemTimers, type Timers } from "../../../src/base/timers.ts";
 import { runTrial, type TrialSource } from "../../../src/domain/playground.ts";
 
-import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
-import { fileSystemOf } from "../../../src/policy/load/file-texts.ts";
+import { fileSystemOf, readPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { bundleContent } from "../policy/harness.ts";
 
 const files = {

@@ -20,12 +20,6 @@ import {
   scopeActions,
 } from "./reads.ts";
 
-/** Checked policies of a part of a set. Policies with problems may be missing. */
-interface CheckedPart {
-  readonly policies: readonly CheckedPolicy[];
-  readonly problems: readonly PolicyProblem[];
-}
-
 /** Checks sets of one bundle. Each distinct text is parsed once for all sets. */
 export class SetChecker {
   readonly #read: (text: string) => PolicyReading;
@@ -41,8 +35,8 @@ export class SetChecker {
     this.#schema = bundle.schema;
   }
 
-  /** Checks the files of a set, given by name. */
-  check(name: string, files: Readonly<Record<string, string>>): CheckedPart {
+  /** Checks the files of a set, given by name. Policies with problems may be missing. */
+  check(name: string, files: Readonly<Record<string, string>>) {
     const policies = new Map<string, CheckedPolicy>();
     const problems: PolicyProblem[] = [];
     for (const [file, source] of Object.entries(files).sort()) {
@@ -61,7 +55,7 @@ export class SetChecker {
     return { policies: [...policies.values()], problems };
   }
 
-  #checkFile(file: string, source: string): CheckedPart {
+  #checkFile(file: string, source: string) {
     const statements = splitPolicies(source);
     const readings = statements.map((statement) => ({ ...statement, ...this.#read(statement.text) }));
     const problems = readings.flatMap(({ start, line, problems: ofPolicy }) =>

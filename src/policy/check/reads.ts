@@ -73,20 +73,20 @@ class Reads {
   #presence(of: Expression, names: readonly string[]): void {
     // Cedar also accepts a whole path in one `has`; it implies the presence of each record on it.
     const path = [...of.slice(1), ...names] as readonly string[];
-    const record = this.#catalogue.recordAt(path.join("."));
+    const input = this.#catalogue.inputAt(path.join("."));
     if (of[0] !== "path") this.#everything();
-    else if (record !== undefined) this.names.add(record);
+    else if (input?.kind === "record") this.names.add(input.name);
     else this.#path(path);
   }
 
   #tag(of: Expression, key: Expression): void {
     const path = pathOf(of);
-    const tags = this.#catalogue.tags.find((input) => input.path === path);
+    const tags = this.#catalogue.inputAt(path);
     const isOfEntity = path !== undefined && this.#catalogue.referencesAt(path).some((it) => path.startsWith(it.path));
     if (isOfEntity) {
       this.expression(of);
       this.expression(key);
-    } else if (tags === undefined) this.#everything();
+    } else if (tags?.kind !== "tags") this.#everything();
     else if (key[0] === "value" && typeof key[1] === "string") this.names.add(`${tags.name}.${key[1]}`);
     else {
       this.names.add(tags.name);

@@ -96,8 +96,7 @@ class Comparisons {
 
   #presence(of: Expression, names: readonly string[]): void {
     const path = [pathOf(of) ?? "?", ...names].join(".");
-    const input = this.#catalogue.inputs.find((candidate) => candidate.path === path);
-    if (this.#termAt(input) === undefined && !alwaysThere.has(path)) this.isExact = false;
+    if (this.#termAt(this.#catalogue.inputAt(path)) === undefined && !alwaysThere.has(path)) this.isExact = false;
   }
 
   /** Whether it is an input, compares one with literals, or is about identities alone. */
@@ -115,16 +114,12 @@ class Comparisons {
     this.values.set(term.name, values.add(literal));
   }
 
-  #inputAt(expression: Expression): Input | undefined {
-    const path = pathOf(expression);
-    return this.#catalogue.inputs.find((candidate) => candidate.path === path);
-  }
-
   /** Registers the term that the expression reads; undefined if it is not one. */
   #termOf(expression: Expression): Term | undefined {
-    if (expression[0] !== "getTag" && expression[0] !== "hasTag") return this.#termAt(this.#inputAt(expression));
+    if (expression[0] !== "getTag" && expression[0] !== "hasTag")
+      return this.#termAt(this.#catalogue.inputAt(pathOf(expression)));
     const [, of, key] = expression;
-    const tags = this.#inputAt(of);
+    const tags = this.#catalogue.inputAt(pathOf(of));
     if (tags === undefined || key[0] !== "value" || typeof key[1] !== "string") return undefined;
     return this.#know({ name: `${tags.name}.${key[1]}`, kind: "text", optional: true, mayBeEmpty: true });
   }

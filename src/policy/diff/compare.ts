@@ -140,8 +140,8 @@ export function decideBoth(sides: readonly [Side, Side], question: WrittenQuesti
     return query && side.engine.decide(query);
   });
   const difference = before && after && differenceOf(before, after);
-  if (before === undefined || after === undefined || difference === undefined) return undefined;
-  if (difference.kind === "reasons") return undefined;
+  if (before === undefined || after === undefined) return undefined;
+  if (difference === undefined || difference.kind === "reasons") return undefined;
   return { ...difference, before: answerOf(before), after: answerOf(after) };
 }
 

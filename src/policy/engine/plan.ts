@@ -64,12 +64,12 @@ export function* plansOf(
       key: (query) => JSON.stringify([scope, ...readers.map((reader) => reader(query))]),
     };
   };
-  const plans: (readonly [PolicyAction, Plan])[] = [];
+  const plans = {} as Record<PolicyAction, Plan>;
   for (const action of policyActions) {
-    plans.push([action, plan(action)]);
+    plans[action] = plan(action);
     yield;
   }
-  return Object.fromEntries(plans) as Record<PolicyAction, Plan>;
+  return plans;
 }
 
 /*

@@ -11,12 +11,10 @@ export interface PolicyTestResult {
   readonly test: PolicyTest;
   /** One sentence for each difference; empty if the test passed. */
   readonly differences: readonly string[];
-  readonly decision: PolicyDecision;
 }
 
 export interface PolicyTestReport {
   readonly results: readonly PolicyTestResult[];
-  readonly passed: boolean;
   /** Policies that decided no test. */
   readonly unexercised: readonly CompiledPolicy[];
 }
@@ -31,11 +29,10 @@ export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTes
         if (decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set.name}/${id}`);
     }
     const problems = attributeProblems(engine.callerAttributes, test.query.caller.attributes);
-    return { test, decision, differences: [...problems, ...differencesOf(test, decision)] };
+    return { test, differences: [...problems, ...differencesOf(test, decision)] };
   });
   return {
     results,
-    passed: results.every(({ differences }) => differences.length === 0),
     unexercised: engine.policies.filter(({ set, id }) => !exercised.has(`${set}/${id}`)),
   };
 }
@@ -68,7 +65,7 @@ function sorted(value: unknown): unknown {
 }
 
 /** A report as members of an answer. */
-export function reportMembers({ results, unexercised }: Pick<PolicyTestReport, "results" | "unexercised">) {
+export function reportMembers({ results, unexercised }: PolicyTestReport) {
   const failed = results.filter(({ differences }) => differences.length > 0).length;
   return {
     passed: results.length - failed,

@@ -5,10 +5,13 @@
  */
 import type { EntityUidJson, Expr, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 
-export type Unary = "!" | "neg" | "isEmpty";
-export type Binary =
-  | ("&&" | "||" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "+" | "-" | "*")
-  | ("in" | "contains" | "containsAll" | "containsAny" | "hasTag" | "getTag");
+const unary = ["!", "neg", "isEmpty"] as const;
+const binary = [
+  ...(["&&", "||", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*"] as const),
+  ...(["in", "contains", "containsAll", "containsAny", "hasTag", "getTag"] as const),
+] as const;
+type Unary = (typeof unary)[number];
+export type Binary = (typeof binary)[number];
 
 export type Expression =
   /** Name of a variable, then of members. */
@@ -68,7 +71,7 @@ export function operandsOf(expression: Expression): readonly Expression[] {
 }
 
 export function isBinary(expression: Expression): expression is readonly [Binary, Expression, Expression] {
-  return binary.includes(expression[0]);
+  return (binary as readonly string[]).includes(expression[0]);
 }
 
 /** Whether it is the path, such as `principal`, or `context.claimed.purpose`. */
@@ -104,11 +107,6 @@ type Node = Readonly<Record<string, unknown>>;
 export const variables: readonly string[] = ["principal", "action", "resource", "context"];
 
 const unknown: Expression = ["unknown"];
-const unary: readonly string[] = ["!", "neg", "isEmpty"] satisfies Unary[];
-const binary: readonly string[] = [
-  ...["&&", "||", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*"],
-  ...["in", "contains", "containsAll", "containsAny", "hasTag", "getTag"],
-] satisfies string[];
 
 export function expressionOf(tree: unknown): Expression {
   const entries = Object.entries(tree as Node);
@@ -130,10 +128,10 @@ export function expressionOf(tree: unknown): Expression {
     return ["if", expressionOf(condition), expressionOf(then), expressionOf(otherwise)];
   }
   if (Object.keys(others).length > 0) return unknown;
-  if (unary.includes(operator)) return [operator as Unary, expressionOf(arg)];
+  if ((unary as readonly string[]).includes(operator)) return [operator as Unary, expressionOf(arg)];
   if (left === undefined) return unknown;
   const first = expressionOf(left);
-  if (binary.includes(operator)) return [operator as Binary, first, expressionOf(right)];
+  if ((binary as readonly string[]).includes(operator)) return [operator as Binary, first, expressionOf(right)];
   switch (operator) {
     case ".":
       if (typeof attr !== "string") return unknown;

@@ -84,9 +84,9 @@ export class InputCatalogue {
     return this.references.filter((it) => `${it.path}.`.startsWith(`${path}.`) || path.startsWith(`${it.path}.`));
   }
 
-  /** Name of the optional record at the path; undefined if there is none. */
-  recordAt(path: string): string | undefined {
-    return this.inputs.find((input) => input.kind === "record" && input.path === path)?.name;
+  /** The input at the path; undefined if there is none. */
+  inputAt(path: string | undefined): Input | undefined {
+    return this.inputs.find((input) => input.path === path);
   }
 
   /** Reads the named input from a query. Throws a TypeError for an unknown name. */
@@ -230,7 +230,7 @@ const checks: Readonly<Record<InputKind, (value: unknown) => boolean>> = {
   set_of_text: areTexts,
   whole_number: isLong,
   yes_no: (value) => typeof value === "boolean",
-  tags: areTags,
+  tags: (value) => isObject(value) && Object.entries(value).every(areTexts),
   record: isObject,
 };
 
@@ -239,15 +239,10 @@ function isText(value: unknown): boolean {
   return typeof value === "string" && value.isWellFormed();
 }
 
+/** Not `every`, which skips holes. */
 function areTexts(values: unknown): boolean {
   if (!Array.isArray(values)) return false;
   for (const value of values) if (!isText(value)) return false;
-  return true;
-}
-
-function areTags(tags: unknown): boolean {
-  if (!isObject(tags)) return false;
-  for (const [key, value] of Object.entries(tags)) if (!isText(key) || !isText(value)) return false;
   return true;
 }
 

@@ -44,24 +44,14 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Locations of policies in a file: Cedar's own splitter keeps none, and its offsets count UTF-8 bytes. */
-
-/** One policy of a file. */
-export interface PolicyStatement {
-  /** From the first annotation or keyword to the semicolon. */
-  readonly text: string;
-  /** Index of the text in its file, in UTF-16 units. */
-  readonly start: number;
-  /** Line of its start in the file, from 1. */
-  readonly line: number;
-}
-
 /**
  * Splits a file at the semicolons outside of strings and comments: Cedar's grammar has none inside a policy. Text after
- * the last one, other than space and comments, is a statement too, so that its parse error is reported.
+ * the last one, other than space and comments, is a statement too, so that its parse error is reported. A statement
+ * begins with its first annotation or keyword, at the index `start` in UTF-16 units, on `line`, from 1. Cedar's own
+ * splitter keeps no locations, and its offsets count UTF-8 bytes.
  */
-export function splitPolicies(source: string): readonly PolicyStatement[] {
-  const statements: PolicyStatement[] = [];
+export function splitPolicies(source: string) {
+  const statements: { readonly text: string; readonly start: number; readonly line: number }[] = [];
   let start = 0;
   let line = 1;
   const add = (end: number): void => {

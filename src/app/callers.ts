@@ -23,7 +23,7 @@ import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { createSampler } from "../transport/calls/report.ts";
-import { type FileSource, isNamed, type Machine } from "./followed-files.ts";
+import { isNamed, type Machine } from "./followed-files.ts";
 import type { FurtherApi } from "./further-apis.ts";
 import { openSessionRoute } from "./session-route.ts";
 
@@ -202,7 +202,7 @@ function reportAuthentication({ logger, metrics, clock }: Machine): (event: Auth
  */
 export async function openIssuers(
   config: Config,
-  files: FileSource,
+  files: Machine["files"],
   onChange: (issuers: readonly IssuerEntry[]) => void,
 ): Promise<readonly IssuerEntry[]> {
   if (config.authMode === "trusted_headers") return [];

@@ -60,12 +60,6 @@ export interface Followed<Content> {
   readonly revision: number;
 }
 
-/** Watches files by purpose. */
-export interface FileSource {
-  /** Rejects, naming the settings, if a file is invalid or cannot be read. */
-  follow<Content>(what: FollowedName, options: FollowedOptions<Content>): Promise<Followed<Content>>;
-}
-
 /** What the parts of a service are made with: the machine's facilities, logger, metrics and watched files. */
 export interface Machine {
   readonly clock: Clock;
@@ -76,11 +70,11 @@ export interface Machine {
   readonly metrics: Metrics;
   /** Absent if tracing is off. */
   readonly tracing: Tracing | undefined;
-  readonly files: FileSource;
+  readonly files: Pick<FollowedFiles, "follow">;
 }
 
-/** Watches files by polling. */
-export class FollowedFiles implements FileSource {
+/** Watches files by purpose, by polling. */
+export class FollowedFiles {
   readonly #config: ServeConfig;
   readonly #machine: Pick<Machine, "timers" | "logger" | "metrics">;
   readonly #open = new Map<FollowedName, Pick<WatchedFiles<unknown>, "reload" | "close">>();
@@ -90,6 +84,7 @@ export class FollowedFiles implements FileSource {
     this.#machine = machine;
   }
 
+  /** Rejects, naming the settings, if a file is invalid or cannot be read. */
   async follow<Content>(
     what: FollowedName,
     { parse, onChange, describe }: FollowedOptions<Content>,

@@ -47,19 +47,11 @@ interface PublicParts {
   readonly explorerToken?: (() => Promise<string>) | undefined;
 }
 
-interface PublicSide {
-  readonly server: Awaited<ReturnType<typeof createServer>>;
-  /** From now on, health checks report that it is not serving. */
-  announceStop(): void;
-  /** Stops accepting, and waits for calls in flight. Resolves with whether all of them finished. */
-  close(graceMs: number): Promise<boolean>;
-}
-
 export async function createPublicSide(
   config: ServeConfig,
   machine: Machine,
   { policy, ledger, callers, readiness, quotas, admission, explorerToken }: PublicParts,
-): Promise<PublicSide> {
+) {
   const { clock, timers, random, logger, metrics } = machine;
   const { authenticator, sessionApi } = callers;
   const hasher = createArtifactHasher({
@@ -97,7 +89,7 @@ export async function createPublicSide(
     withoutCredentials: new Map(apis.flatMap(({ gates = [] }) => [...gates])),
     quotas: quotas && keepWithinQuotas(quotas, useOf),
   };
-  let server: PublicSide["server"] | undefined;
+  let server: Awaited<ReturnType<typeof createServer>> | undefined;
   const tls = await followTls("tls", config, machine, (next) => server?.replaceTls(next));
   const first = tls?.current;
   server = await createServer({
@@ -122,8 +114,10 @@ export async function createPublicSide(
   const { close } = server;
   return {
     server,
+    /** From now on, health checks report that it is not serving. */
     announceStop: () => health.stop(),
-    async close(graceMs) {
+    /** Stops accepting, and waits for calls in flight. Resolves with whether all of them finished. */
+    async close(graceMs: number): Promise<boolean> {
       const clean = await close(graceMs);
       hasher.close();
       return clean;

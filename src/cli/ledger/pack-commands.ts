@@ -61,26 +61,18 @@ export const ledgerPackCommand = command({
     "--all-policies": "include policy texts that name other tenants; omitted otherwise",
   },
   run(context) {
-    const { tenant, out, allPolicies } = context.options;
+    const { out } = context.options;
     if (out === undefined) throw new Refusal("--out: is required");
     const selection = readSelection(context.options);
-    const request = { tenant, out, selection, allPolicies: allPolicies === true };
-    return withArchive(context, (opened) => writePack(opened, request, context));
+    return withArchive(context, (opened) => writePack(opened, out, selection, context));
   },
 });
 
-/** The records to pack, and the output file. */
-interface PackRequest {
-  readonly tenant: string | undefined;
-  readonly selection: PackSelection;
-  readonly out: string;
-  readonly allPolicies: boolean;
-}
-
 async function writePack(
   opened: OpenedStore,
-  { tenant, selection, out, allPolicies }: PackRequest,
-  { progress }: Pick<Context, "progress">,
+  out: string,
+  selection: PackSelection,
+  { options: { tenant, allPolicies = false }, progress }: Context<{ tenant?: string; allPolicies?: boolean }>,
 ): Promise<Answer> {
   const { archive } = opened;
   const { checkpoint, head, verifierKeys } = await signed(opened, await logOf(archive, tenant));

@@ -12,7 +12,6 @@ import {
   reportMembers,
   runPolicyTests,
 } from "../../policy/engine/policy-tests.ts";
-import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
 import { describeProblem, excerptOf, type PolicyProblem } from "../../policy/model/problem.ts";
@@ -21,20 +20,12 @@ import { type Answer, answerOfError, print, Refusal } from "../frame/terminal.ts
 import { explanationText } from "./explanation-text.ts";
 import { interruptible } from "./prover-process.ts";
 
-export interface CompiledDirectory {
-  readonly directory: string;
-  readonly bundle: PolicyBundle;
-  readonly engine: CompiledEngine;
-  /** Paths of harmless entries in the directory besides policies. */
-  readonly ignored: readonly string[];
-}
-
 /** Loads and compiles the directory. Throws a Refusal with its problems. */
 export async function compileDirectory(
   argument: string | undefined,
   { load }: Pick<Context, "load">,
   engineOptions: EngineOptions = {},
-): Promise<CompiledDirectory> {
+) {
   const settings = load("policy");
   const directory = argument ?? load("policy_directory").policyDir;
   const loaded = await loadPolicyDirectory(directory, fileSystem, settings);

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { openIssuers } from "../../../src/app/callers.ts";
-import type { FileSource } from "../../../src/app/followed-files.ts";
+import type { Machine } from "../../../src/app/followed-files.ts";
 import { everyTenant } from "../../../src/base/issuers.ts";
 import { configOf } from "../config/read.ts";
 
-const noFiles: FileSource = {
+const noFiles: Machine["files"] = {
   follow: () => Promise.reject(new Error("No file is named.")),
 };
 

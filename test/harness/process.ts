@@ -1,8 +1,17 @@
-/** The service in a process of its own, started as an operator starts it: `node src/main.js` and an environment. */
-import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
+/** Programs in processes of their own; the service as an operator starts it: `node src/main.js` and an environment. */
+import {
+  type ChildProcess,
+  type ChildProcessByStdio,
+  type ExecFileOptions,
+  execFile,
+  type SpawnOptions,
+  spawn,
+} from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { promisify } from "node:util";
+import { vi } from "vitest";
 import type { FixedLimits } from "../../src/config/settings.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -18,6 +27,8 @@ export interface ServiceProcess {
   readonly child: ChildProcess;
   /** Lines of standard output so far; the list grows. */
   readonly lines: readonly string[];
+  /** Standard output so far. */
+  printed(): string;
   /** Standard error so far. */
   errors(): string;
   /** Resolves once the process is gone and all of its output is read. */
@@ -69,6 +80,49 @@ export function spawnService(
   return watch(child);
 }
 
+/** Runs a program to its end. Resolves with its standard output; rejects if it fails, with everything that it said. */
+export async function runProgram(command: string, args: readonly string[], options: ExecFileOptions = {}) {
+  try {
+    const given = { maxBuffer: 2 ** 28, ...options, encoding: "utf8" } as const;
+    return (await promisify(execFile)(command, args, given)).stdout;
+  } catch (error) {
+    // Node puts standard error there.
+    (error as Error).message += `\n${(error as { readonly stdout?: string }).stdout}`;
+    throw error;
+  }
+}
+
+/**
+ * Starts another server, and whatever that starts, as a group of its own. Resolves when it is ready; rejects with
+ * everything that it said if it ends before.
+ *
+ * @param isReady rejects until it is
+ */
+export async function startProgram(
+  command: string,
+  args: readonly string[],
+  isReady: () => Promise<unknown>,
+  { options = {}, timeoutMs = 60_000 }: { readonly options?: SpawnOptions; readonly timeoutMs?: number } = {},
+): Promise<Pick<ServiceProcess, "stop">> {
+  const child = spawn(command, args, { ...options, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const { ended, printed, errors } = watch(child);
+  const stop = () => {
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null)
+      process.kill(-child.pid, "SIGKILL");
+    return ended;
+  };
+  const over = ended.then(() => {
+    throw new Error(`${command} ended:\n${printed()}\n${errors()}`);
+  });
+  try {
+    await Promise.race([vi.waitFor(isReady, { timeout: timeoutMs, interval: 100 }), over]);
+    return { stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
 /** Reads what the process prints, from now on. */
 export function watch(child: ChildProcessByStdio<Writable | null, Readable, Readable>): ServiceProcess {
   const lines: string[] = [];
@@ -99,6 +153,7 @@ export function watch(child: ChildProcessByStdio<Writable | null, Readable, Read
   return {
     child,
     lines,
+    printed: () => [...lines, rest].join("\n"),
     errors: () => errors,
     ended,
     stop() {

@@ -1,41 +1,32 @@
 /** Python tools in an environment of their own, which nothing else on the machine sees. */
-import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { folderForFile } from "./folder.ts";
-
-const run = promisify(execFile);
-
-export interface PythonTools {
-  /** Folder of the environment; it goes with whatever a test puts there. */
-  readonly folder: string;
-  /**
-   * Runs a program of the environment. Resolves with its standard output; rejects where it fails, with everything
-   * that it said in the message.
-   */
-  run(program: string, args: readonly string[], options?: { readonly env?: Record<string, string> }): Promise<string>;
-}
+import { runProgram } from "./process.ts";
 
 /**
  * Makes an environment for all tests of a file, with the packages, each pinned as `name==version`. To be called while the
  * file loads.
  */
-export async function pythonForFile(...packages: readonly string[]): Promise<PythonTools> {
+export async function pythonForFile(...packages: readonly string[]) {
   const folder = folderForFile("python");
-  await run("python3", ["-m", "venv", folder]);
+  await runProgram("python3", ["-m", "venv", folder]);
   // Python compiles what it runs, which is little of what is installed.
   const options = ["--quiet", "--disable-pip-version-check", "--no-compile"];
-  await run(join(folder, "bin/pip"), ["install", ...options, ...packages]);
+  await runProgram(join(folder, "bin/pip"), ["install", ...options, ...packages]);
+  /** Runs a program of the environment, in its folder. Resolves and rejects as `runProgram` does. */
+  const run = (program: string, args: readonly string[], { env }: { readonly env?: Record<string, string> } = {}) =>
+    runProgram(join(folder, "bin", program), args, { cwd: folder, env: { ...process.env, ...env } });
   return {
+    /** The environment; it goes with whatever a test puts there. */
     folder,
-    async run(program, args, { env } = {}) {
-      try {
-        const options = { cwd: folder, env: { ...process.env, ...env }, maxBuffer: 64 * 1024 * 1024 };
-        return (await run(join(folder, "bin", program), args, options)).stdout;
-      } catch (error) {
-        const { stdout, stderr } = error as { stdout?: string; stderr?: string };
-        throw new Error(`${program} failed\n${stdout ?? ""}\n${stderr ?? ""}`, { cause: error });
-      }
+    run,
+    /** What the Python program prints of each object in the file that it is given. Both have a JSON object a line. */
+    async judge(program: string, given: readonly object[]): Promise<Readonly<Record<string, unknown>>[]> {
+      writeFileSync(join(folder, "judge.py"), program);
+      writeFileSync(join(folder, "given.jsonl"), given.map((each) => `${JSON.stringify(each)}\n`).join(""));
+      const lines = (await run("python", ["judge.py", "given.jsonl"])).trim().split("\n");
+      return lines.map((line) => JSON.parse(line));
     },
   };
 }

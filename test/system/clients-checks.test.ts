@@ -1,14 +1,11 @@
 /** The packages' own checks and tests, and what the archives of the Java package hold. */
-import { execFile } from "node:child_process";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { runProgram } from "../harness/process.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { root } from "./clients-deployment.ts";
 
 const timeout = 900_000;
-const run = async (command: string, args: readonly string[] = []) =>
-  (await promisify(execFile)(command, [...args])).stdout;
 
 // What builds the Java package does so too.
 test.each(["go", "python", "rust"] as const)(
@@ -16,7 +13,7 @@ test.each(["go", "python", "rust"] as const)(
   { timeout },
   async (language) => {
     archiveOf(language);
-    await run(join(root, "clients", language, "check.sh"));
+    await runProgram(join(root, "clients", language, "check.sh"), []);
   },
 );
 
@@ -26,7 +23,7 @@ test("every public class of the Java package has its documentation and its sourc
   const archive = archiveOf("java");
   const [classes, sources, pages] = await Promise.all(
     ["", "-sources", "-javadoc"].map(async (kind) =>
-      (await run("jar", ["--list", "--file", archive.replace(/\.jar$/, `${kind}.jar`)])).split("\n"),
+      (await runProgram("jar", ["--list", "--file", archive.replace(/\.jar$/, `${kind}.jar`)])).split("\n"),
     ),
   );
   const names = "PlatformClient ClientCredentials DpopKey PlatformException Receipts ResumingStream".split(" ");

@@ -2,38 +2,21 @@
  * What the clients of other languages run against: the gateway as a process of its own, with TLS and tokens that are
  * bound to client certificates, and a real issuer.
  */
-import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { promisify } from "node:util";
 import { expect, vi } from "vitest";
-import { type Certificates, makeCertificates } from "../../clients/conformance/certificates.ts";
+import { makeCertificates } from "../../clients/conformance/certificates.ts";
 import { defaultClient, type Issuer, startIssuer } from "../../dev/issuer.ts";
-import { serviceSettings, startService } from "../harness/process.ts";
+import { runProgram, serviceSettings, startService } from "../harness/process.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
 
-export interface Deployment {
-  readonly folder: string;
-  readonly certificates: Certificates;
-  readonly issuer: Issuer;
-  /** `https://localhost:<port>` */
-  readonly url: string;
-  /** Runs a command of the service's own command line, beside it; resolves with what it printed. */
-  cli(...args: string[]): Promise<string>;
-  /** Starts the gateway again on its port; resolves when it is ready. */
-  startGateway(): Promise<void>;
-  /** Stops the gateway with SIGTERM; resolves with its exit code. */
-  stopGateway(): Promise<number | null>;
-  /** Settings of a client program, as environment variables. */
-  clientEnv(overrides?: Readonly<Record<string, string>>): Record<string, string>;
-  stop(): Promise<void>;
-}
+export type Deployment = Awaited<ReturnType<typeof startDeployment>>;
 
 /** Settings of a client program, those of the issuer's first client. */
-export function platformEnv({ url, issuer }: Pick<Deployment, "url" | "issuer">): Record<string, string> {
+export function platformEnv({ url, issuer }: { url: string; issuer: Issuer }): Record<string, string> {
   const [client] = issuer.clients;
   if (client === undefined) throw new Error("the issuer has no client");
   return {
@@ -46,7 +29,7 @@ export function platformEnv({ url, issuer }: Pick<Deployment, "url" | "issuer">)
 }
 
 /** Makes certificates, starts issuer and gateway. */
-export async function startDeployment(): Promise<Deployment> {
+export async function startDeployment() {
   const folder = await mkdtemp(join(tmpdir(), "svc-clients-"));
   const certificates = makeCertificates(folder);
   const { ca, server, client } = certificates;
@@ -73,34 +56,39 @@ export async function startDeployment(): Promise<Deployment> {
   let gateway = await start();
   const { host, port } = new URL(gateway.url);
   settings.SVC_LISTEN = host;
-  const deployment: Deployment = {
+  const url = `https://localhost:${port}`;
+  /** Stops the gateway with SIGTERM; resolves with its exit code. */
+  const stopGateway = async () => {
+    gateway.child.kill("SIGTERM");
+    return (await gateway.ended).code;
+  };
+  return {
     folder,
     certificates,
     issuer,
-    url: `https://localhost:${port}`,
-    async cli(...args) {
+    url,
+    stopGateway,
+    /** Runs a command of the service's own command line, beside it; resolves with what it printed. */
+    cli(...args: string[]) {
       const options = { cwd: root, env: { PATH: process.env.PATH, ...settings } };
-      return (await promisify(execFile)(process.execPath, ["src/cli/cli.ts", ...args], options)).stdout;
+      return runProgram(process.execPath, ["src/cli/cli.ts", ...args], options);
     },
+    /** Starts the gateway again on its port; resolves when it is ready. */
     async startGateway() {
       gateway = await start();
     },
-    async stopGateway() {
-      gateway.child.kill("SIGTERM");
-      return (await gateway.ended).code;
-    },
-    clientEnv: (overrides = {}) => ({
-      ...platformEnv(deployment),
+    /** Settings of a client program, as environment variables. */
+    clientEnv: (overrides: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+      ...platformEnv({ url, issuer }),
       PLATFORM_CA: ca,
       PLATFORM_CERT: client.cert,
       PLATFORM_KEY: client.key,
       ...overrides,
     }),
     async stop() {
-      await deployment.stopGateway();
+      await stopGateway();
       await issuer.stop();
       await rm(folder, { recursive: true });
     },
   };
-  return deployment;
 }

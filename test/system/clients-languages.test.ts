@@ -22,29 +22,29 @@ import { storeIn } from "../contract/ledger-records.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { forFile } from "../harness/lifetimes.ts";
 import { archiveOf } from "./clients-builds.ts";
-import { type Deployment, platformEnv, startDeployment } from "./clients-deployment.ts";
-import { type ClientProgram, clientPrograms, type Installed, type Run, startCommand } from "./clients-programs.ts";
+import { type Deployment, platformEnv, root, startDeployment } from "./clients-deployment.ts";
+import { type Command, clientPackages, type Run, startCommand } from "./clients-programs.ts";
 
 const answered = { answer: { caller: { principalId: defaultClient().principalId } } };
 const buildTimeoutMs = 600_000;
 const deployment = await forFile(startDeployment());
 /** Without TLS, as `npm run dev` is. */
 const plain = await gatewayForFile();
-const installed = new Map<string, Installed>();
+/** How the programs are started: the shell's as it is, the others once their packages are installed. */
+const starts = new Map<string, Command>([["shell", [join(root, "examples/clients/shell/main.sh")]]]);
+const packages = clientPackages.map(({ language }) => language);
+const languages = [...packages, "shell"];
 /** Without nonces, and with them. */
 const dpopDeployments = await Promise.all([false, true].map(startDpopDeployment));
 /** Ids of records by route, as each program printed them. */
 const recorded = new Map<string, Readonly<Record<string, string>>>();
 
-/** Fails where the program was not installed. */
-function startOf({ language, start = installed.get(language)?.start }: ClientProgram) {
-  if (start === undefined) throw new Error(`${language} is not installed`);
-  return start;
+function start(language: string, env: Readonly<Record<string, string>> = {}) {
+  const command = starts.get(language);
+  if (command === undefined) throw new Error(`${language} is not installed`);
+  return startCommand(command, deployment.clientEnv(env));
 }
-
-function run(program: ClientProgram, env: Readonly<Record<string, string>> = {}): Promise<Run> {
-  return startCommand(startOf(program), deployment.clientEnv(env)).done;
-}
+const run = (...program: Parameters<typeof start>): Promise<Run> => start(...program).done;
 
 const uuid = "([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})";
 const expectedLines = [
@@ -58,27 +58,21 @@ const expectedLines = [
   new RegExp(`^evidence accepted true ${uuid}$`),
 ];
 
-describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (program) => {
-  const { language, archive, install, drivers = [] } = program;
-  if (archive !== undefined) {
-    test("is built by one command", { timeout: buildTimeoutMs }, () => void archiveOf(archive));
-  }
+describe.each(clientPackages)("the package for $language", ({ language, install, drivers }) => {
+  test("is built by one command", { timeout: buildTimeoutMs }, () => void archiveOf(language));
 
-  if (install !== undefined) {
-    test("is installed from its archive in an empty folder, where its programs compile strictly", {
-      timeout: buildTimeoutMs,
-    }, async () => {
-      const folder = join(deployment.folder, language);
-      await mkdir(folder);
-      const { start, readme } = await install(folder);
-      installed.set(language, { start });
-      if (readme === undefined) return;
-      const { code, stdout, stderr } = await startCommand(readme.start, deployment.clientEnv()).done;
-      const answered = { code: 0, stdout: expect.stringMatching(readme.prints), stderr: "" };
-      expect({ code, stdout, stderr }).toEqual(answered);
-      expect(await startCommand(readme.start, platformEnv(plain)).done).toEqual(answered);
-    });
-  }
+  test("is installed from its archive in an empty folder, where its programs compile strictly", {
+    timeout: buildTimeoutMs,
+  }, async () => {
+    const folder = join(deployment.folder, language);
+    await mkdir(folder);
+    const { start, readme } = await install(folder);
+    starts.set(language, start);
+    if (readme === undefined) return;
+    const answered = { code: 0, stdout: expect.stringMatching(readme.prints), stderr: "" };
+    for (const env of [deployment.clientEnv(), platformEnv(plain)])
+      expect(await startCommand(readme.start, env).done).toEqual(answered);
+  });
 
   test.each(drivers.map(({ command }) => [command.at(-1), command] as const))(
     "proves possession of its key to a real issuer and gateway, with nonces and without: %s",
@@ -87,9 +81,11 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
         expect(await drive(driver)).toMatchObject([answered, { steps: [answered, answered] }]);
     },
   );
+});
 
+describe.each(languages)("the program in %s", (language) => {
   test("makes all eight calls", async () => {
-    const { code, stdout, stderr } = await run(program);
+    const { code, stdout, stderr } = await run(language);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const lines = stdout.trimEnd().split("\n");
     expect(lines.length).toBe(expectedLines.length);
@@ -100,7 +96,7 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
 
   test("reports a wrong certificate", async () => {
     const { cert, key } = deployment.certificates.stranger;
-    const { code, stderr } = await run(program, { PLATFORM_CERT: cert, PLATFORM_KEY: key });
+    const { code, stderr } = await run(language, { PLATFORM_CERT: cert, PLATFORM_KEY: key });
     expect(code).toBe(1);
     expect(stderr).toMatch(/proof_of_possession_failed/);
     expect(stderr).toMatch(/certificate/);
@@ -108,14 +104,14 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
   });
 
   test("reports the missing scope", async () => {
-    const { code, stdout, stderr } = await run(program, { PLATFORM_SCOPE: "platform-api.access" });
+    const { code, stdout, stderr } = await run(language, { PLATFORM_SCOPE: "platform-api.access" });
     expect(code).toBe(1);
     expect(stdout).toMatch(/^whoami/);
     expect(stderr).toMatch(/scopes too: policy\.read$/m);
   });
 
   test("reports that the issuer does not know the client", async () => {
-    const { code, stderr } = await run(program, { PLATFORM_CLIENT_SECRET: "wrong" });
+    const { code, stderr } = await run(language, { PLATFORM_CLIENT_SECRET: "wrong" });
     expect(code).toBe(1);
     expect(stderr).toMatch(/invalid_client/);
     expect(stderr).not.toMatch(/trying again/);
@@ -124,7 +120,7 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
 
 /** Several at a time: most of a case is waiting. */
 describe("the conformance suite", () => {
-  const drivers = clientPrograms.flatMap(({ drivers = [] }) => drivers);
+  const drivers = clientPackages.flatMap(({ drivers }) => drivers);
   test.concurrent.each(drivers.map((driver) => [driver.command.at(-1), driver] as const))(
     "is passed in every case: %s",
     { timeout: buildTimeoutMs },
@@ -137,40 +133,31 @@ describe("the conformance suite", () => {
   );
 });
 
-test.each(clientPrograms.filter(({ verifiesReceipts }) => verifiesReceipts).map((program) => ({ ...program })))(
-  "$language verifies its receipt with the log's key, and with no other",
-  async (program) => {
-    const [key = "", ...others] = (await deployment.cli("keys", "show", "--tenant", "tenant-a")).trim().split("\n");
-    expect(others).toEqual([]);
-    const good = await run(program, { PLATFORM_LOG_KEY: key });
-    expect(good).toMatchObject({
-      code: 0,
-      stdout: expect.stringMatching(/^receipt leaf \d+ of localhost\/clients\//m),
-    });
-    // A key of the same name that another party made.
-    const foreign = formatVerifierKey(key.split("+")[0] as string, randomFillSync(new Uint8Array(32)));
-    const bad = await run(program, { PLATFORM_LOG_KEY: foreign });
-    expect(bad).toMatchObject({ code: 1, stderr: expect.stringMatching(/./) });
-  },
-);
+test.each(packages)("%s verifies its receipt with the log's key, and with no other", async (language) => {
+  const [key = "", ...others] = (await deployment.cli("keys", "show", "--tenant", "tenant-a")).trim().split("\n");
+  expect(others).toEqual([]);
+  const good = await run(language, { PLATFORM_LOG_KEY: key });
+  expect(good).toMatchObject({ code: 0, stdout: expect.stringMatching(/^receipt leaf \d+ of localhost\/clients\//m) });
+  // A key of the same name that another party made.
+  const foreign = formatVerifierKey(key.split("+")[0] as string, randomFillSync(new Uint8Array(32)));
+  const bad = await run(language, { PLATFORM_LOG_KEY: foreign });
+  expect(bad).toMatchObject({ code: 1, stderr: expect.stringMatching(/./) });
+});
 
 // One after the other: each waits as long as its calls may take, which is less than all of them need to start.
-test.each(clientPrograms.map((program) => ({ ...program })))(
-  "$language waits for a gateway that restarts",
-  async (client) => {
-    expect(await deployment.stopGateway()).toBe(0);
-    const program = startCommand(startOf(client), deployment.clientEnv());
-    await program.shows(/trying again in|Will retry in/);
-    await deployment.startGateway();
-    const { code, stderr } = await program.done;
-    expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
-  },
-);
+test.each(languages)("%s waits for a gateway that restarts", async (language) => {
+  expect(await deployment.stopGateway()).toBe(0);
+  const program = start(language);
+  await expect.poll(program.errors).toMatch(/trying again in|Will retry in/);
+  await deployment.startGateway();
+  const { code, stderr } = await program.done;
+  expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
+});
 
 test("every language records the same request with the same digest, and gets the same answer", async () => {
   await deployment.stopGateway();
   const records = await recordsOf(deployment, recorded);
-  expect([...records.keys()]).toEqual(clientPrograms.map(({ language }) => language));
+  expect([...records.keys()]).toEqual(languages);
   for (const route of ["protection-plan", "policy-resolve", "key-access-plan"]) {
     const seen = [...records.values()].map((byRoute) => byRoute[route]);
     const [first] = seen;

@@ -3,10 +3,10 @@
  * them: each installed from its archive, by its README's own commands, into an empty folder, with the README's program and
  * the example of all eight calls beside it, compiled in the language's strict mode.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { access, copyFile, cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { runProgram, watch } from "../harness/process.ts";
 import { archiveOf, type PackageLanguage } from "./clients-builds.ts";
 import { root } from "./clients-deployment.ts";
 import { installClient, strictly } from "./clients-typescript-archive.ts";
@@ -22,17 +22,16 @@ export interface Installed {
 }
 
 /** Installs an archive, which is built if it was not. @param folder which is empty */
-export type Install = (folder: string) => Promise<Installed>;
+type Install = (folder: string) => Promise<Installed>;
 
 const source = (...path: string[]) => join(root, "clients", ...path);
 const readmeOf = (language: string) => readFile(source(language, "README.md"), "utf8");
 
-async function run(cwd: string, [command, ...args]: Command, env: Readonly<Record<string, string>> = {}) {
-  await promisify(execFile)(command, args, { cwd, env: { ...process.env, NODE_OPTIONS: "", ...env } });
-}
+const run = (cwd: string, [command, ...args]: Command, env: Readonly<Record<string, string>> = {}) =>
+  runProgram(command, args, { cwd, env: { ...process.env, NODE_OPTIONS: "", ...env } });
 const shell = (cwd: string, lines: readonly string[]) => run(cwd, ["bash", "-euc", lines.join("\n")]);
 
-export const installGo: Install = async (folder) => {
+const installGo: Install = async (folder) => {
   const readme = await readmeOf("go");
   const archive = archiveOf("go");
   await copyFile(archive, join(folder, basename(archive)));
@@ -54,7 +53,7 @@ export const installGo: Install = async (folder) => {
   };
 };
 
-export const installJava: Install = async (folder) => {
+const installJava: Install = async (folder) => {
   const readme = await readmeOf("java");
   const built = dirname(archiveOf("java"));
   for (const name of (await readdir(built)).filter((one) => one.endsWith(".jar")))
@@ -75,7 +74,7 @@ export const installJava: Install = async (folder) => {
   };
 };
 
-export const installRust: Install = async (folder) => {
+const installRust: Install = async (folder) => {
   const readme = await readmeOf("rust");
   const archive = archiveOf("rust");
   const crate = basename(archive, ".crate");
@@ -98,7 +97,7 @@ export const installRust: Install = async (folder) => {
   };
 };
 
-export const installPython: Install = async (folder) => {
+const installPython: Install = async (folder) => {
   const archive = archiveOf("python");
   const programs = await copyPrograms(source("python/examples"), ".py", folder);
   await writeFile(join(folder, "readme.py"), block(await readmeOf("python"), "python"));
@@ -114,7 +113,7 @@ export const installPython: Install = async (folder) => {
 };
 
 /** Its README's program has a test of its own, on every Node that it names. */
-export const installTypescript: Install = async (folder) => {
+const installTypescript: Install = async (folder) => {
   const { run: runHere } = await installClient(folder, "@types/node");
   await requireLinks(join(folder, "node_modules/svc-platform-client"));
   const programs = await copyPrograms(source("typescript/examples"), ".ts", folder);
@@ -129,17 +128,11 @@ export interface Driver {
   readonly lacks?: readonly string[];
 }
 
-export interface ClientProgram {
-  readonly language: string;
-  /** The package, if there is one, and how its archive is installed. */
-  readonly archive?: PackageLanguage;
-  readonly install?: Install;
-  /** The program, if there is no archive to install it with. */
-  readonly start?: Command;
+export interface ClientPackage {
+  readonly language: PackageLanguage;
+  readonly install: Install;
   /** The drivers of its package, for `clients/conformance`: all that can be different in it has one. */
-  readonly drivers?: readonly Driver[];
-  /** Whether it checks the receipt where it is given the log's key. */
-  readonly verifiesReceipts: boolean;
+  readonly drivers: readonly Driver[];
 }
 
 const javaDriver = ["target/test-classes", "target/classes", "target/lib/*"]
@@ -148,53 +141,28 @@ const javaDriver = ["target/test-classes", "target/classes", "target/lib/*"]
 const pythonDriver: Command = [source("python/.venv/bin/python"), source("python/conformance/driver.py")];
 const typescriptDriver: Command = [process.execPath, source("typescript/conformance/driver.ts")];
 
-export const clientPrograms: readonly ClientProgram[] = [
-  {
-    language: "go",
-    archive: "go",
-    install: installGo,
-    drivers: [{ command: [source("go/target/conformance")] }],
-    verifiesReceipts: true,
-  },
+export const clientPackages: readonly ClientPackage[] = [
+  { language: "go", install: installGo, drivers: [{ command: [source("go/target/conformance")] }] },
   {
     language: "python",
-    archive: "python",
     install: installPython,
     drivers: [{ command: pythonDriver }, { command: [...pythonDriver, "--async"] }],
-    verifiesReceipts: true,
   },
   {
     language: "java",
-    archive: "java",
     install: installJava,
-    drivers: [
-      {
-        command: ["java", "-cp", javaDriver, "platform.client.conformance.Driver"],
-        lacks: ["certificates/"],
-      },
-    ],
-    verifiesReceipts: true,
+    drivers: [{ command: ["java", "-cp", javaDriver, "platform.client.conformance.Driver"], lacks: ["certificates/"] }],
   },
   {
     language: "rust",
-    archive: "rust",
     install: installRust,
-    drivers: [
-      {
-        command: [source("rust/target/debug/conformance-driver")],
-        lacks: ["certificates/"],
-      },
-    ],
-    verifiesReceipts: true,
+    drivers: [{ command: [source("rust/target/debug/conformance-driver")], lacks: ["certificates/"] }],
   },
   {
     language: "typescript",
-    archive: "typescript",
     install: installTypescript,
     drivers: [{ command: typescriptDriver }, { command: [...typescriptDriver, "json"], lacks: ["streams/"] }],
-    verifiesReceipts: true,
   },
-  { language: "shell", start: [join(root, "examples/clients/shell/main.sh")], verifiesReceipts: false },
 ];
 
 /** What a program did. */
@@ -207,45 +175,16 @@ export interface Run {
 /** A program that runs. */
 export interface Running {
   readonly done: Promise<Run>;
-  /** Resolves when its standard error shows the pattern; rejects where it ends before. */
-  shows(pattern: RegExp): Promise<void>;
+  /** Standard error so far. */
+  errors(): string;
 }
 
 /** Starts a command. It gets these variables and what any program needs, nothing else of the test's own. */
 export function startCommand([command, ...args]: Command, env: Readonly<Record<string, string>>): Running {
   const { PATH, HOME } = process.env;
   const child = spawn(command, args, { cwd: root, env: { PATH, HOME, ...env }, stdio: ["ignore", "pipe", "pipe"] });
-  const output = { stdout: "", stderr: "" };
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    output.stdout += text;
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    output.stderr += text;
-  });
-  const done = ended(child).then((code) => ({ code, ...output }));
-  return {
-    done,
-    async shows(pattern) {
-      const seen = new Promise<void>((resolve) => {
-        const look = () => pattern.test(output.stderr) && resolve();
-        child.stderr.on("data", look);
-        look();
-      });
-      const over = done.then(({ code, stderr }) => {
-        throw new Error(`${command} ended with ${code} before it showed ${pattern}: ${stderr}`);
-      });
-      // The race may be over long before the program is.
-      over.catch(() => {});
-      await Promise.race([seen, over]);
-    },
-  };
-}
-
-function ended(child: ChildProcess): Promise<number | null> {
-  return new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", resolve);
-  });
+  const { ended, printed, errors } = watch(child);
+  return { done: ended.then(({ code }) => ({ code, stdout: printed(), stderr: errors() })), errors };
 }
 
 /** Copies the programs with this ending; resolves with their names. */

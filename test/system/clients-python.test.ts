@@ -1,12 +1,11 @@
 /** The Python package: tokens of sessions, and its README's programs as a user would run them, from the sdist alone. */
-import { execFile } from "node:child_process";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { forTest } from "../harness/lifetimes.ts";
+import { runProgram } from "../harness/process.ts";
 import { startSessionDeployment } from "../harness/sessions.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { platformEnv, root } from "./clients-deployment.ts";
@@ -18,10 +17,8 @@ const folder = folderForFile("clients-python");
 /** Without TLS. */
 const plainEnv = platformEnv(await gatewayForFile({ env: { SVC_BULK: "on" } }));
 
-async function run(command: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const { stdout } = await promisify(execFile)(command, [...args], { cwd: folder, env: { ...process.env, ...env } });
-  return stdout;
-}
+const run = (command: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  runProgram(command, args, { cwd: folder, env: { ...process.env, ...env } });
 
 test("the archives' README names only files that they contain", async () => {
   const readme = await readFile(join(source, "README.md"), "utf8");

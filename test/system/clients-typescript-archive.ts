@@ -1,21 +1,10 @@
 /** The TypeScript package as a user has it: from its archive, in an empty folder. */
-import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
+import { runProgram } from "../harness/process.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { root } from "./clients-deployment.ts";
-
-export interface InstalledClient {
-  readonly folder: string;
-  /** Runs a command in the folder; resolves with what it printed, rejects if it fails. */
-  run(command: string, args: readonly string[], env?: Readonly<Record<string, string>>): Promise<string>;
-  /** Bundles a program for a page; resolves with the path of the bundle. */
-  bundle(bundler: Bundler, name: string, program: string): Promise<string>;
-}
-
-export type Bundler = keyof typeof bundlers;
 
 const bundlers = {
   esbuild: (from: string, to: string) => [
@@ -28,7 +17,7 @@ const bundlers = {
   ],
 } as const;
 
-export const bundlerNames = Object.keys(bundlers) as readonly Bundler[];
+export const bundlerNames = Object.keys(bundlers) as readonly (keyof typeof bundlers)[];
 
 /** Arguments of Node that check programs for Node as strictly as can be, declarations of libraries included. */
 export const strictly = [
@@ -37,17 +26,17 @@ export const strictly = [
 ];
 
 /** Installs the package in an empty folder, with others beside it. */
-export async function installClient(folder: string, ...packages: readonly string[]): Promise<InstalledClient> {
-  const run: InstalledClient["run"] = async (command, args, env = {}) => {
-    const options = { cwd: folder, env: { ...process.env, NODE_OPTIONS: "", ...env } };
-    return (await promisify(execFile)(command, [...args], options)).stdout;
-  };
+export async function installClient(folder: string, ...packages: readonly string[]) {
+  /** Runs a command in the folder. */
+  const run = (command: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+    runProgram(command, args, { cwd: folder, env: { ...process.env, NODE_OPTIONS: "", ...env } });
   await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module", private: true }));
   await run("npm", ["install", "--no-audit", "--no-fund", archiveOf("typescript"), ...packages]);
   return {
     folder,
     run,
-    async bundle(bundler, name, program) {
+    /** Bundles a program for a page; resolves with the path of the bundle. */
+    async bundle(bundler: keyof typeof bundlers, name: string, program: string) {
       await writeFile(join(folder, `${name}.js`), program);
       const bundle = join(folder, `${name}.${bundler}.js`);
       await run(tool(bundler), bundlers[bundler](`${name}.js`, bundle));

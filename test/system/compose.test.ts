@@ -1,15 +1,14 @@
 /** The compose file, as its own loader reads it, and what it mounts. */
-import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chown, cp, mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseEnv, promisify } from "node:util";
+import { parseEnv } from "node:util";
 import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
+import { runProgram } from "../harness/process.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { requireTool } from "./tools.ts";
 
-const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const loader = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2";
 /** What a new user has of the repository. */
@@ -17,13 +16,13 @@ const folder = folderForFile("compose");
 const compose = join(folder, "deploy/compose");
 const nobody = { uid: 65_534, gid: 65_534 };
 const prepare = () =>
-  run("bash", [join(compose, "prepare.sh")], { ...nobody, env: { PATH: process.env.PATH ?? "", HOME: folder } });
+  runProgram("bash", [join(compose, "prepare.sh")], { ...nobody, env: { PATH: process.env.PATH ?? "", HOME: folder } });
 
 await mkdir(compose, { recursive: true });
 for (const path of ["deploy/compose", "examples", "policies", "package.json", "src", "gen"])
   await cp(join(root, path), join(folder, path), { recursive: true });
 await symlink(join(root, "node_modules"), join(folder, "node_modules"));
-await run("chown", ["-R", `${nobody.uid}:${nobody.gid}`, folder]);
+await runProgram("chown", ["-R", `${nobody.uid}:${nobody.gid}`, folder]);
 await chown(folder, nobody.uid, nobody.gid);
 await prepare();
 const text = await readFile(join(compose, "compose.yaml"), "utf8");
@@ -34,9 +33,9 @@ const interpolated = text.replaceAll(
   (_all, name: string) => environment[name] || `registry.example.com/${name.toLowerCase()}@sha256:${"0".repeat(64)}`,
 );
 await writeFile(join(compose, "interpolated.yaml"), interpolated);
-const { stdout } = await run("go", ["run", loader, "--format", "json", "interpolated.yaml"], { cwd: compose });
+const model = await runProgram("go", ["run", loader, "--format", "json", "interpolated.yaml"], { cwd: compose });
 // biome-ignore lint/suspicious/noExplicitAny: the loader's model of a project has many shapes.
-const { services }: { readonly services: Record<string, any> } = JSON.parse(stdout);
+const { services }: { readonly services: Record<string, any> } = JSON.parse(model);
 
 test("no image has a default, or a mutable tag", async () => {
   const images = [...text.matchAll(/^ +image: (.*)$/gm)].map(([, image = ""]) => image);
@@ -95,6 +94,5 @@ test("nginx accepts its configuration, and proxies as the tested example does", 
     join(ingress, "nginx.conf"),
     conf.replaceAll(/gateway-\d:8080/g, "127.0.0.1:8080").replaceAll("/tmp/", `${ingress}/`),
   );
-  const { stderr } = await run(requireTool("nginx"), ["-t", "-p", ingress, "-c", "nginx.conf"]);
-  expect(stderr).toContain("test is successful");
+  await runProgram(requireTool("nginx"), ["-t", "-p", ingress, "-c", "nginx.conf"]);
 });

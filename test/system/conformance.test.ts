@@ -1,25 +1,24 @@
 /** The public conformance suite of Connect, in its server mode, against this project's own server. */
-import { type ExecFileException, execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
+import { runProgram } from "../harness/process.ts";
+import { startCommand } from "./clients-programs.ts";
 import { requireTool } from "./tools.ts";
 
 const suite = "connectrpc.com/conformance";
 const version = "v1.0.7";
 const folder = join(import.meta.dirname, "conformance");
-const run = promisify(execFile);
 
 const tools = folderForFile("conformance");
 const env = { ...process.env, GOBIN: tools };
-await run("go", ["install", `${suite}/cmd/connectconformance@${version}`], { env });
+await runProgram("go", ["install", `${suite}/cmd/connectconformance@${version}`], { env });
 // The definitions come with the suite alone.
-const { stdout } = await run("go", ["mod", "download", "-json", `${suite}@${version}`], { cwd: tools });
+const stdout = await runProgram("go", ["mod", "download", "-json", `${suite}@${version}`], { cwd: tools });
 const image = join(tools, "image.binpb");
 const { Dir: directory } = JSON.parse(stdout) as { readonly Dir: string };
-await run(requireTool("buf"), ["build", join(directory, "proto"), "-o", image]);
+await runProgram(requireTool("buf"), ["build", join(directory, "proto"), "-o", image]);
 
 /** Cases, one a line, that fail because the contract decides otherwise: see conformance/README.md. Nothing else may fail. */
 const knownFailing = readFileSync(join(folder, "known-failing.txt"), "utf8").trim().split("\n");
@@ -39,12 +38,9 @@ async function runSuite(cases?: readonly string[]): Promise<Run> {
   const server = [process.execPath, join(folder, "server.ts"), image];
   const only = cases === undefined ? [] : ["--run", `@${list}`];
   const args = ["--conf", join(folder, "config.yaml"), "--mode", "server", "--max-servers", "1", ...only, "--"];
-  const ran = run(join(tools, "connectconformance"), [...args, ...server], { maxBuffer: 256 * 1024 * 1024 });
-  const report = await ran.then(
-    ({ stdout, stderr }) => stdout + stderr,
-    // Some cases fail, and are looked at one by one.
-    (error: ExecFileException) => `${error.stdout ?? ""}${error.stderr ?? ""}`,
-  );
+  // Some cases fail, and are looked at one by one.
+  const { stdout, stderr } = await startCommand([join(tools, "connectconformance"), ...args, ...server], {}).done;
+  const report = stdout + stderr;
   const failed = [...report.matchAll(/^FAILED: (.*?):?$/gm)].map(([, name = ""]) => name);
   return { total: Number(/^Total cases: (\d+)$/m.exec(report)?.[1]), failed: failed.toSorted(), report };
 }

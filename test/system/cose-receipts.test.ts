@@ -34,7 +34,6 @@ const holders = {
 } as const;
 
 const python = await pythonForFile("scitt-cose==0.5.0");
-writeFileSync(join(python.folder, "verify.py"), program);
 const gateway = await gatewayForFile();
 const token = await gateway.token();
 const receipts: (GivenReceipt & { readonly cose: string; readonly leaf: string })[] = [];
@@ -52,20 +51,14 @@ interface Given {
 }
 
 /** What the library says of each. */
-async function verify(given: readonly Given[]) {
-  const file = join(python.folder, "given.jsonl");
-  writeFileSync(file, given.map((each) => `${JSON.stringify({ key: logKey(), ...each })}\n`).join(""));
-  const out = await python.run("python", ["verify.py", file]);
-  return out
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line));
-}
-
-function logKey(): string {
-  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
-  if (key === undefined) throw new Error("no key");
-  return String(createPublicKey(key.privateKey).export({ format: "pem", type: "spki" }));
+function verify(given: readonly Given[]) {
+  const [own] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
+  if (own === undefined) throw new Error("no key");
+  const key = String(createPublicKey(own.privateKey).export({ format: "pem", type: "spki" }));
+  return python.judge(
+    program,
+    given.map((each) => ({ key, ...each })),
+  );
 }
 
 test("receipts of decisions, registrations and events verify, and name the log and the tree", async () => {

@@ -1,23 +1,22 @@
 /** The JSON routes as a person at a shell meets them: curl over HTTP/1.1 and over HTTP/2 with prior knowledge. */
-import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { runProgram } from "../harness/process.ts";
 import { platformEnv, root } from "./clients-deployment.ts";
+import { startCommand } from "./clients-programs.ts";
 import { requireTool } from "./tools.ts";
 
 const gateway = await gatewayForFile();
 const token = await gateway.token();
 const bearer = ["--header", `authorization: Bearer ${token}`];
-const run = promisify(execFile);
 
 /** Status and version of HTTP. Rejects if there is no answer, or none in JSON. */
 async function curl(...args: readonly string[]) {
   const own = ["--silent", "--show-error", "--max-time", "30", "--write-out", "\n%{http_code} %{http_version}"];
-  const [body = "", how = ""] = (await run(requireTool("curl"), [...own, ...args])).stdout.split("\n");
+  const [body = "", how = ""] = (await runProgram(requireTool("curl"), [...own, ...args])).split("\n");
   JSON.parse(body);
   return how;
 }
@@ -42,8 +41,8 @@ describe.each([
 });
 
 test("the shell program makes all eight calls without TLS, as the development stack does", async () => {
-  const env = { PATH: process.env.PATH, ...platformEnv(gateway) };
-  const { stdout, stderr } = await run(join(root, "examples/clients/shell/main.sh"), [], { env });
+  const env = platformEnv(gateway);
+  const { stdout, stderr } = await startCommand([join(root, "examples/clients/shell/main.sh")], env).done;
   expect(stderr).toBe("");
   expect(stdout.trimEnd().split("\n")).toHaveLength(8);
 });
@@ -53,7 +52,7 @@ test("the calls of the README, pasted, are answered", async () => {
   const [text = "", ...others] = [...readme.matchAll(/^```sh\n(BASE=.*?)^```/gms)].map(([, block = ""]) => block);
   expect(others).toEqual([]);
   const env = { ...process.env, BASE: gateway.url, TOKEN: token };
-  const { stdout } = await run("sh", ["-euc", text], { env });
+  const stdout = await runProgram("sh", ["-euc", text], { env });
   const [whoami, plan] = stdout.split(/(?<=\})(?=\{"service")/).map((answer) => JSON.parse(answer));
   expect(whoami).toMatchObject({ status: "ok", caller: { tenant_id: "tenant-a" } });
   expect(plan).toMatchObject({ status: "ready", decision: { allow: true } });

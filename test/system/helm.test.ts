@@ -1,11 +1,10 @@
 /** The chart: what it makes is valid for Kubernetes, and the service would start with it; wrong values are refused. */
-import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments, stringify } from "yaml";
 import { folderForFile } from "../harness/folder.ts";
+import { runProgram } from "../harness/process.ts";
 import { pythonForFile } from "../harness/python.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { requireTool } from "./tools.ts";
@@ -79,8 +78,7 @@ const schemas = await writeKubernetesSchemas(join(folder, "schemas"));
 async function helm(command: readonly string[], values: object): Promise<string> {
   const file = join(folder, "values.yaml");
   await writeFile(file, stringify(values));
-  const run = promisify(execFile)(requireTool("helm"), [...command, chart, "--values", file]);
-  return (await run).stdout;
+  return runProgram(requireTool("helm"), [...command, chart, "--values", file]);
 }
 
 const template = (values: object) => helm(["template", "release"], values);
@@ -104,11 +102,8 @@ describe.each([
     const file = join(folder, "manifests.yaml");
     await writeFile(file, text);
     const options = ["-strict", "-output", "json", "-summary", "-schema-location", schemas(version)];
-    const { stdout } = await promisify(execFile)(requireTool("kubeconform"), [...options, file]);
-    const { valid, invalid, errors, skipped } = JSON.parse(stdout).summary;
-    expect({ valid, invalid, errors, skipped }).toEqual({
-      ...{ valid: manifests(text).length, invalid: 0, errors: 0, skipped: 0 },
-    });
+    const { summary } = JSON.parse(await runProgram(requireTool("kubeconform"), [...options, file]));
+    expect(summary).toEqual({ valid: manifests(text).length, invalid: 0, errors: 0, skipped: 0 });
   });
 
   test("the service starts with the chart's settings", async () => {
@@ -281,7 +276,7 @@ async function writeKubernetesSchemas(folder: string): Promise<(version: string)
 
 /** Those of the Prometheus operator's resources, from its own definitions. */
 async function writeOperatorSchemas(folder: string): Promise<void> {
-  const { stdout } = await promisify(execFile)("go", ["mod", "download", "-json", operatorModule], { cwd: folder });
+  const stdout = await runProgram("go", ["mod", "download", "-json", operatorModule], { cwd: folder });
   const definitions = join((JSON.parse(stdout) as { Dir: string }).Dir, "example/prometheus-operator-crd");
   for (const kind of ["servicemonitor", "prometheusrule"]) {
     const text = await readFile(join(definitions, `monitoring.coreos.com_${kind}s.yaml`), "utf8");

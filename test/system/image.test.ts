@@ -1,17 +1,16 @@
 /** The image's file system, as its Containerfile makes it: what is in it, and the service run from it. */
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { chmod, chown, cp, mkdir, open, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { startIssuer } from "../../dev/issuer.ts";
 import { fetchToken } from "../../dev/stack.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { rest } from "../harness/gateway.ts";
 import { forFile } from "../harness/lifetimes.ts";
-import { serviceSettings, watch } from "../harness/process.ts";
+import { runProgram, serviceSettings, watch } from "../harness/process.ts";
 import { requireTool } from "./tools.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -21,7 +20,7 @@ const nobody = 65_534;
 const folder = folderForFile("image");
 const image = join(folder, "image");
 await chmod(folder, 0o755);
-await promisify(execFile)("npm", ["run", "-s", "image:files", "--", image], { cwd: root });
+await runProgram("npm", ["run", "-s", "image:files", "--", image], { cwd: root });
 const entries = await readdir(image, { recursive: true, withFileTypes: true });
 const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
 const containerfile = await readFile(join(root, "deploy/Containerfile"), "utf8");
@@ -42,7 +41,7 @@ async function installForProduction(): Promise<readonly string[]> {
     await cp(join(root, file), join(elsewhere, file));
   }
   const args = ["ci", "--omit=dev", "--workspaces=false", "--no-audit", "--no-fund"];
-  await promisify(execFile)("npm", args, { cwd: elsewhere });
+  await runProgram("npm", args, { cwd: elsewhere });
   const { packages } = JSON.parse(await readFile(join(elsewhere, "node_modules/.package-lock.json"), "utf8"));
   // npm installs a compiler that a package names as an optional peer; the program does not need it.
   const compiler = /^node_modules\/(?:@typescript\/)?typescript/;

@@ -1,5 +1,4 @@
 /** The shipped ingress configurations: a real nginx in front of a real gateway, and in front of one that only looks. */
-import { spawn } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { cp, readFile } from "node:fs/promises";
@@ -8,7 +7,7 @@ import type { IncomingHttpHeaders } from "node:http2";
 import http2 from "node:http2";
 import net from "node:net";
 import { join } from "node:path";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { identityHeaderNames } from "../../src/auth/authenticator.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
@@ -17,7 +16,9 @@ import { gatewayForFile } from "../harness/gateway.ts";
 import { forFile } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
 import { plainListener } from "../harness/plain-listener.ts";
+import { startProgram } from "../harness/process.ts";
 import { type TlsIdentity, whoamiByGrpc, whoamiByRest } from "../harness/tls-callers.ts";
+import { requireTool } from "./tools.ts";
 
 const certificateHeader = "x-svc-mtls-client-certificate";
 const identity = identityHeaderNames("x-svc-");
@@ -220,32 +221,13 @@ async function nginx(example: string, upstream: string, tls: Readonly<Record<str
   const { cert, key } = ingressServer;
   const all = { "server.crt.pem": cert, "server.key.pem": key, "client-ca.crt.pem": callers.cert, ...tls };
   writeFiles(join(own, "tls"), all);
-  const child = spawn("nginx", ["-p", own, "-c", "nginx.conf", "-g", "daemon off;"], {
-    stdio: ["ignore", "ignore", "pipe"],
-    env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` },
-  });
-  let printed = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    printed += text;
-  });
-  const ended = once(child, "exit");
   const accepts = async () => {
     const socket = net.connect(port, "127.0.0.1");
     await once(socket, "connect").finally(() => socket.destroy());
   };
-  await Promise.race([
-    vi.waitFor(accepts, 30_000),
-    ended.then(() => {
-      throw new Error(`nginx ended: ${printed}`);
-    }),
-  ]);
-  return {
-    url: `https://127.0.0.1:${port}`,
-    stop() {
-      child.kill("SIGTERM");
-      return ended;
-    },
-  };
+  const args = ["-p", own, "-c", "nginx.conf", "-g", "daemon off;"];
+  const { stop } = await startProgram(requireTool("nginx"), args, accepts);
+  return { url: `https://127.0.0.1:${port}`, stop };
 }
 
 /** The configuration with the test's addresses, and folders that need no rights. */

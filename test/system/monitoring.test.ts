@@ -1,11 +1,10 @@
 /** Dashboards and alerts, asked of a real Prometheus that has scraped a real gateway under load. */
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { afterAll, describe, expect, test, vi } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { dashboards } from "../../scripts/dashboards.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
@@ -14,6 +13,7 @@ import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { forFile } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
+import { startProgram } from "../harness/process.ts";
 import { startWitness } from "../harness/witness.ts";
 import { requireTool } from "./tools.ts";
 
@@ -154,26 +154,10 @@ async function startPrometheus(opsUrl: string) {
   const file = join(directory, "prometheus.yml");
   await writeFile(file, JSON.stringify(config));
   const port = await freePort();
-  const child = spawn(
-    requireTool("prometheus"),
-    [
-      `--config.file=${file}`,
-      `--storage.tsdb.path=${join(directory, "tsdb")}`,
-      `--web.listen-address=127.0.0.1:${port}`,
-    ],
-    { stdio: "ignore" },
-  );
   const url = `http://127.0.0.1:${port}`;
-  const stop = async () => {
-    child.kill();
-    if (child.exitCode === null) await once(child, "exit");
-  };
-  const isReady = async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.status;
-  await vi
-    .waitFor(async () => expect(await isReady()).toBe(200), patience)
-    .catch(async (error: unknown) => {
-      await stop();
-      throw error;
-    });
+  const folder = `--storage.tsdb.path=${join(directory, "tsdb")}`;
+  const args = [`--config.file=${file}`, folder, `--web.listen-address=127.0.0.1:${port}`];
+  const isReady = async () => expect((await fetch(`${url}/-/ready`)).status).toBe(200);
+  const { stop } = await startProgram(requireTool("prometheus"), args, isReady);
   return { url, stop };
 }

@@ -1,12 +1,11 @@
 /** Clients that public generators make of the document make all eight calls, whatever their language. */
-import { execFile } from "node:child_process";
 import { copyFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { runProgram } from "../harness/process.ts";
 import { pythonForFile } from "../harness/python.ts";
 import { root } from "./clients-deployment.ts";
 
@@ -61,16 +60,8 @@ async function generateAll(): Promise<void> {
     await copyFile(join(programs, program), join(folder, generatorName, to));
 }
 
-/** Runs a command. Resolves with its standard output; rejects if it fails, with everything that it said. */
 async function run(command: string, args: readonly string[], cwd = folder): Promise<string> {
-  const env = { ...process.env, ...(await environment()) };
-  const options = { cwd, env, maxBuffer: 64 * 1024 * 1024 };
-  try {
-    return (await promisify(execFile)(command, args, options)).stdout;
-  } catch (error) {
-    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
-    throw new Error(`${command} failed\n${stdout ?? ""}\n${stderr ?? ""}`, { cause: error });
-  }
+  return runProgram(command, args, { cwd, env: { ...process.env, ...(await environment()) } });
 }
 
 const everyCall = {

@@ -2,7 +2,6 @@
  * The published document: two public linters, each with the strictest of its rule sets, find nothing to say about it, and
  * a change that would break its users is noticed, whatever it is.
  */
-import { execFile, execFileSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import spectralCore, { type ISpectralDiagnostic } from "@stoplight/spectral-core";
@@ -11,6 +10,8 @@ import { oas } from "@stoplight/spectral-rulesets";
 import { expect, test } from "vitest";
 import { folderForFile } from "../harness/folder.ts";
 import { openApiDocument } from "../harness/openapi.ts";
+import { runProgram } from "../harness/process.ts";
+import { startCommand } from "./clients-programs.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -54,18 +55,10 @@ test("Spectral: all OpenAPI and OWASP rules", async () => {
   expect(findings.map(({ code, path, message }) => `${code} ${path.join(".")} ${message}`)).toEqual([]);
 });
 
-test.each(["openapi.json", "openapi.yaml"])("Redocly recommended-strict: %s", (name) => {
-  const output = execFileSync(
-    join(root, "node_modules/.bin/redocly"),
-    ["lint", "--extends", "recommended-strict", "--format", "json", join("gen", name)],
-    {
-      cwd: root,
-      encoding: "utf8",
-      // What it says on standard error is for a terminal.
-      stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" },
-    },
-  );
+test.each(["openapi.json", "openapi.yaml"])("Redocly recommended-strict: %s", async (name) => {
+  const args = ["lint", "--extends", "recommended-strict", "--format", "json", join("gen", name)];
+  const env = { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" };
+  const output = await runProgram(join(root, "node_modules/.bin/redocly"), args, { cwd: root, env });
   expect(JSON.parse(output)).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 } });
 });
 
@@ -77,16 +70,13 @@ const timeout = 300_000;
 type Any = any;
 
 /** What `npm run openapi:check` says of the document with the changes. */
-async function check(...changes: ((document: Any) => void)[]): Promise<{ status: number; output: string }> {
+async function check(...changes: ((document: Any) => void)[]) {
   const document = structuredClone(openApiDocument);
   for (const change of changes) change(document);
   await writeFile(candidate, JSON.stringify(document));
-  return new Promise((resolve) => {
-    const script = join(root, "scripts/openapi-compatible.ts");
-    execFile(process.execPath, [script, candidate], { cwd: root }, (error, stdout, stderr) =>
-      resolve({ status: error === null ? 0 : Number(error.code), output: stdout + stderr }),
-    );
-  });
+  const command = [process.execPath, "scripts/openapi-compatible.ts", candidate] as const;
+  const { code, stdout, stderr } = await startCommand(command, {}).done;
+  return { code, output: stdout + stderr };
 }
 
 /** Changes by the rule that they break. */
@@ -103,8 +93,8 @@ const breaking: Readonly<Record<string, (document: Any) => void>> = {
 };
 
 test("every change that breaks callers is named", { timeout }, async () => {
-  const { status, output } = await check(...Object.values(breaking));
-  expect(status).toBe(1);
+  const { code, output } = await check(...Object.values(breaking));
+  expect(code).toBe(1);
   for (const rule of Object.keys(breaking)) expect(output).toContain(rule);
 });
 
@@ -113,5 +103,5 @@ test("a new member of answers breaks no client", { timeout }, async () => {
     schemas.Caller.properties.added = { type: "string" };
     schemas.Caller.required.push("added");
   });
-  expect(added).toMatchObject({ status: 0 });
+  expect(added).toMatchObject({ code: 0 });
 });

@@ -1,8 +1,7 @@
 /** `policy diff --prove` with the prover and the solver themselves. */
-import { execFile, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { askProver } from "../../src/cli/policy/prover-process.ts";
@@ -15,6 +14,7 @@ import { describeProblem } from "../../src/policy/model/problem.ts";
 import { parseQuery } from "../../src/policy/model/query.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { listenForHanging } from "../harness/hanging.ts";
+import { runProgram } from "../harness/process.ts";
 import { run } from "../unit/cli/surroundings.ts";
 import { knowingFiles } from "../unit/policy/entities.ts";
 import {
@@ -73,7 +73,7 @@ const readableFiles: Files = {
 const forbidding = (condition: string): Files => ({ ...readableFiles, "default/p.cedar": policy("forbid", condition) });
 
 test("is formatted, and free of warnings", limits, async () => {
-  await promisify(execFile)(join(source, "check.sh"));
+  await runProgram(join(source, "check.sh"), []);
 });
 
 const size = "context.claimed.content_size_bytes";

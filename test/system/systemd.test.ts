@@ -1,11 +1,10 @@
 /** The unit: systemd understands it, finds little that it leaves open, and the service would start with its settings. */
-import { execFile } from "node:child_process";
 import { cp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { settings } from "../../src/config/settings.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { startCommand } from "./clients-programs.ts";
 import { settingsProblems } from "./deployed-settings.ts";
 import { requireTool } from "./tools.ts";
 
@@ -18,7 +17,8 @@ const unit = await readFile(join(deployed, name), "utf8");
 const runnable = unit.replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath);
 
 async function analyze(...args: string[]): Promise<string> {
-  const { stdout, stderr } = await promisify(execFile)(requireTool("systemd-analyze"), ["--no-pager", ...args]);
+  const { code, stdout, stderr } = await startCommand([requireTool("systemd-analyze"), "--no-pager", ...args], {}).done;
+  expect(code, stderr).toBe(0);
   return stdout + stderr;
 }
 

@@ -1,14 +1,13 @@
 /** The console of a gateway in a browser. */
-import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { expect } from "vitest";
 import type { StackOptions } from "../../dev/stack.ts";
-import { browserForFile, type OpenPage } from "./browser.ts";
+import { browserForFile } from "./browser.ts";
 import { searchingClients, writeOperators } from "./console.ts";
-import { type Gateway, gatewayForFile } from "./gateway.ts";
+import { gatewayForFile } from "./gateway.ts";
+import { runProgram } from "./process.ts";
 import { isOfThisRun } from "./this-run.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -21,23 +20,10 @@ export interface ConsoleLog {
   readonly verifier_keys: readonly string[];
 }
 
-export interface TestConsole {
-  readonly gateway: Gateway;
-  readonly openPage: OpenPage;
-  /** Asks the operator listener, as olga if there is no token; POST if there is a body. */
-  ask(path: string, body?: object, token?: string): Promise<Response>;
-  // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
-  asked(path: string, body?: object): Promise<any>;
-  /** Goes to the path and signs in, as olga if there is no token. */
-  signIn(page: Page, path?: string, token?: string): Promise<void>;
-  /** The log of the tenant, which is there once something was recorded. */
-  logOf(tenantId: string): Promise<ConsoleLog>;
-}
-
 /** Builds the console, once in a run. */
 export async function buildConsole(): Promise<void> {
   if (isOfThisRun(join(root, "console/dist/index.html"))) return;
-  await promisify(execFile)("npm", ["run", "-s", "console"], { cwd: root });
+  await runProgram("npm", ["run", "-s", "console"], { cwd: root });
 }
 
 /** Starts a gateway for all tests of a file, with a client of each tenant. To be called while the file loads. */
@@ -45,29 +31,33 @@ export async function consoleForFile(
   folder: string,
   tenants: readonly string[],
   { env, ...options }: Partial<StackOptions> = {},
-): Promise<TestConsole> {
+) {
   await buildConsole();
   const credentials = await writeOperators(folder, { olga: operatorToken });
   const issuer = { clients: searchingClients(...tenants) };
   const gateway = await gatewayForFile({ issuer, env: { SVC_OPS_CREDENTIALS: credentials, ...env }, ...options });
-  const ask: TestConsole["ask"] = (path, body, token = operatorToken) =>
-    fetch(gateway.opsUrl + path, {
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+  /** Asks the operator listener, as olga; POST if there is a body. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
+  const asked = async (path: string, body?: object): Promise<any> => {
+    const answer = await fetch(gateway.opsUrl + path, {
+      headers: { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" },
       ...(body !== undefined && { method: "POST", body: JSON.stringify(body) }),
     });
-  const asked: TestConsole["asked"] = async (path, body) => (await ask(path, body)).json();
+    return answer.json();
+  };
   return {
     gateway,
     openPage: await browserForFile(),
-    ask,
     asked,
-    async signIn(page, path = "/console", token = operatorToken) {
+    /** Goes to the path and signs in, as olga if there is no token. */
+    async signIn(page: Page, path = "/console", token = operatorToken) {
       await page.goto(gateway.opsUrl + path);
       await page.fill("input[name=token]", token);
       await page.click("button[type=submit]");
       await page.waitForSelector("text=Sign out");
     },
-    async logOf(tenantId) {
+    /** The log of the tenant, which is there once something was recorded. */
+    async logOf(tenantId: string): Promise<ConsoleLog> {
       const { logs } = await asked("/ledger");
       return logs.find((log: ConsoleLog) => log.tenant_id === tenantId);
     },

@@ -6,33 +6,17 @@ import { createInterface } from "node:readline";
 import {
   createEnforcer,
   type KeyProvider,
-  type LocalProfile,
   localKey,
   localSigningKey,
   type Platform,
 } from "../../clients/typescript/src/enforce/index.ts";
+import type { Work } from "../system/enforcement-languages.ts";
 
 /** Messages to the parent, in order. All but progress is answered by `{ id, answer }`. */
 export type Moment =
   | { readonly moment: "call"; readonly id: number; readonly call: keyof Platform; readonly given: readonly unknown[] }
   | { readonly moment: "content-key"; readonly id: number; readonly key: string }
   | { readonly moment: "progress" };
-
-export interface ChildRequest {
-  readonly operation: "protect" | "open" | "rewrap";
-  readonly profile: LocalProfile;
-  readonly source: string;
-  readonly target: string;
-  readonly spool: string;
-  readonly keys: {
-    /** Key-encryption keys by reference, in hex. */
-    readonly local: Readonly<Record<string, string>>;
-    readonly signers: readonly (Readonly<Record<string, unknown>> & { readonly kid: string })[];
-  };
-  readonly new_key_reference: string;
-  /** To open what is signed. */
-  readonly signature?: string;
-}
 
 const waiting = new Map<number, (answer: unknown) => void>();
 let asked = 0;
@@ -74,14 +58,15 @@ function watched(provider: KeyProvider): KeyProvider {
   };
 }
 
-const request = JSON.parse(process.argv[2] ?? "") as ChildRequest;
-const { operation, source, target, spool, keys, new_key_reference, profile, signature } = request;
+const request = JSON.parse(process.argv[2] ?? "") as Work;
+const { operation, source, target, spool, new_key_reference = "", profile = "envelope", signature } = request;
+const { local = {}, signers = [] } = request.keys;
 const enforcer = createEnforcer({
   client,
   workload: { application: "test" },
   keys: [
-    ...Object.entries(keys.local).map(([reference, key]) => watched(localKey(reference, Buffer.from(key, "hex")))),
-    ...keys.signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
+    ...Object.entries(local).map(([reference, key]) => watched(localKey(reference, Buffer.from(key, "hex")))),
+    ...signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
   ],
   spoolDirectory: spool,
 });

@@ -24,13 +24,6 @@ const { url, issuer } = stack.stack;
 const service = { url, issuer: issuer.url, id: client.clientId, secret: client.clientSecret, scopes: client.scopes };
 const env = { SERVICE: JSON.stringify(service), KEY: randomBytes(32).toString("hex") };
 
-test("have at most 30 lines", async () => {
-  const names = await readdir(examples);
-  expect(names.length).toBe(4);
-  for (const name of names)
-    expect(readFileSync(join(examples, name), "utf8").trimEnd().split("\n").length, name).toBeLessThanOrEqual(30);
-});
-
 /** Uploads, downloads, asks for what is not there, and prints what came of it. */
 const driver = `
 import { mkdtempSync, readFileSync } from "node:fs";

@@ -82,21 +82,15 @@ function memberFamilies(field: DescField, nameOf: NameOf): Family[] {
   const member = (value: (room: number) => string) => (size: number) => `{"${name}":${value(size - name.length - 8)}}`;
   const again = (value: string) =>
     label("again and again", (size) => `{${fill(size - 2, () => `"${name}":${value}`)}}`);
-  const list = (what: string, unit: (position: number) => string) =>
-    label(
-      what,
-      member((room) => `[${fill(room, unit)}]`),
-    );
-  const map = (what: string, unit: (position: number) => string) =>
-    label(
-      what,
-      member((room) => `{${fill(room, unit)}}`),
-    );
-  const text = (what: string, unit: string) =>
-    label(
-      what,
-      member((room) => `"${unit.repeat(Math.floor(room / Buffer.byteLength(unit)))}"`),
-    );
+  const several = (open: string, close: string) => (what: string, unit: (position: number) => string) => {
+    const value = member((room) => open + fill(room, unit) + close);
+    return label(what, value);
+  };
+  const [list, map] = [several("[", "]"), several("{", "}")];
+  const text = (what: string, unit: string) => {
+    const value = member((room) => `"${unit.repeat(Math.floor(room / Buffer.byteLength(unit)))}"`);
+    return label(what, value);
+  };
   switch (field.fieldKind) {
     case "list":
       return [

@@ -265,8 +265,7 @@ export class Pairs {
 
   #leaf(type: Type): string {
     if (this.#often(0.5) && type !== "record") return this.#path(type);
-    const one = () => this.#literal(type);
-    return one();
+    return this.#literal(type);
   }
 
   #literal(type: Type): string {

@@ -14,17 +14,15 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
 
-export interface StandbyOptions {
-  /** What it is called in the primary's `synchronous_standby_names`. */
-  readonly name: string;
-  /** Port of loopback that it reaches the primary at. */
-  readonly primaryPort: number;
-}
-
-/** Starts a standby from a base backup of a running primary, whose `wal_keep_size` covers what is written meanwhile. */
+/**
+ * Starts a standby from a base backup of a running primary, whose `wal_keep_size` covers what is written meanwhile.
+ *
+ * @param name what it is called in the primary's `synchronous_standby_names`
+ * @param primaryPort port of loopback that it reaches the primary at
+ */
 export async function startStandby(
   primary: PostgresServer,
-  { name, primaryPort }: StandbyOptions,
+  { name, primaryPort }: { readonly name: string; readonly primaryPort: number },
 ): Promise<PostgresServer> {
   const dataDirectory = await baseBackup(primary, "standby.signal");
   return startPostgres({
@@ -67,15 +65,7 @@ export async function baseBackup(
 
 /** What belongs to the running server, or is streamed from it. */
 const notCopied = new Set(["postmaster.pid", "postmaster.opts"]);
-const emptied = new Set([
-  "pg_wal",
-  "pg_replslot",
-  "pg_dynshmem",
-  "pg_notify",
-  "pg_serial",
-  "pg_snapshots",
-  "pg_subtrans",
-]);
+const emptied = new Set("pg_wal pg_replslot pg_dynshmem pg_notify pg_serial pg_snapshots pg_subtrans".split(" "));
 
 /** Copies files and folders; returns the paths of the copies. Files may go while they are copied: nothing needs those. */
 function copyFolder(from: string, to: string): string[] {

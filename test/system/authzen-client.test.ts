@@ -2,16 +2,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { defaultClient } from "../../dev/issuer.ts";
-import { gatewayForFile } from "../harness/gateway.ts";
+import { ordinaryScopes, startAuthzen } from "../harness/authzen.ts";
+import { forFile } from "../harness/lifetimes.ts";
 import { pythonForFile } from "../harness/python.ts";
 
 const python = await pythonForFile("decern==0.6.0");
-const client = defaultClient();
-const gateway = await gatewayForFile({
-  env: { SVC_POLICY_DIR: join(import.meta.dirname, "../fixtures/authzen"), SVC_AUTHZEN: "on" },
-  issuer: { clients: [{ ...client, scopes: [...client.scopes, "decisions.delegate"] }] },
-});
+const gateway = await forFile(startAuthzen());
 
 test("a client from a public package gets its decisions and refusals", async () => {
   const program = join(python.folder, "ask.py");
@@ -29,7 +25,7 @@ asked = [(sys.argv[2], "alice", "read"), (sys.argv[2], "bob", "write"), (sys.arg
 print(json.dumps([ask(*each) for each in asked]))
 `,
   );
-  const ordinary = await gateway.token({ scope: client.scopes.join(" ") });
+  const ordinary = await gateway.token({ scope: ordinaryScopes.join(" ") });
   const out = await python.run("python", [program, gateway.url, await gateway.token(), ordinary]);
   expect(JSON.parse(out)).toEqual([true, false, 403]);
 });

@@ -61,6 +61,25 @@ function ask(job: object) {
   return answer();
 }
 
+/** Writes so many bytes to protect, and returns them. */
+function newPlain(sizeBytes: number): Buffer {
+  const plain = randomBytes(sizeBytes);
+  writeFileSync(at("plain"), plain);
+  return plain;
+}
+
+const opening = { profile, input: at("theirs"), output: at("out"), replace: true, resource } as const;
+
+/** What the other program made opens in both languages. */
+async function expectOpening(plain: Buffer): Promise<void> {
+  expect(await enforcer.open({ ...opening, allowForeign: true })).toMatchObject({ isForeign: true });
+  expect(readFileSync(at("out")).equals(plain)).toBe(true);
+  const target = at(`python-${randomUUID()}`);
+  const work = { operation: "open", source: at("theirs"), target, allow_foreign: true } as const;
+  expect(await inPython(work)).not.toHaveProperty("failure");
+  expect(readFileSync(target).equals(plain)).toBe(true);
+}
+
 const seal = (tdf: object) =>
   enforcer.protect({
     ...{ profile, tdf, resource, labels: ["confidential", "eu-only"] },
@@ -77,8 +96,7 @@ const forms: readonly [string, { keys: string[][]; segmentHash?: "GMAC" }][] = [
 
 describe.each(forms)("%s", (_, tdf) => {
   test.each(sizes)("%i bytes protected here open there", async (sizeBytes) => {
-    const plain = randomBytes(sizeBytes);
-    writeFileSync(at("plain"), plain);
+    const plain = newPlain(sizeBytes);
     await seal(tdf);
     expect(await ask({ operation: "open", source: at("sealed"), target: at("out") })).toEqual({});
     expect(readFileSync(at("out")).equals(plain)).toBe(true);
@@ -90,8 +108,7 @@ test.each(
     [i === 0 ? 50_000_000 : 0, segmentBytes + i - 2].map((sizeBytes) => ({ form, sizeBytes, ...tdf })),
   ),
 )("$form: $sizeBytes bytes protected in Python open there", async ({ sizeBytes, keys, segmentHash }) => {
-  const plain = randomBytes(sizeBytes);
-  writeFileSync(at("plain"), plain);
+  const plain = newPlain(sizeBytes);
   const form = { tdf_keys: keys, ...(segmentHash && { segment_hash: segmentHash }) };
   const target = at(`python-${randomUUID()}`);
   expect(await inPython({ operation: "protect", ...form, source: at("plain"), target })).not.toHaveProperty("failure");
@@ -115,19 +132,12 @@ test.each(
     { sizeBytes, kid: "e1", algorithm: "ec:secp256r1" } as const,
   ]),
 )("$sizeBytes bytes made there with $algorithm open here", async ({ sizeBytes, kid, algorithm }) => {
-  const plain = randomBytes(sizeBytes);
-  writeFileSync(at("plain"), plain);
+  const plain = newPlain(sizeBytes);
   const public_key = pem(pairs[kid].publicKey, "spki");
   const job = { operation: "make", source: at("plain"), target: at("theirs"), kid, algorithm, public_key, fqns: [] };
   expect(await ask(job)).toEqual({});
-  const request = { profile, input: at("theirs"), output: at("out"), replace: true, resource } as const;
-  await expect(enforcer.open(request)).rejects.toMatchObject({ failure: "not_authentic" });
-  expect(await enforcer.open({ ...request, allowForeign: true })).toMatchObject({ isForeign: true });
-  expect(readFileSync(at("out")).equals(plain)).toBe(true);
-  const target = at(`python-${randomUUID()}`);
-  const opening = { operation: "open", source: at("theirs"), target, allow_foreign: true } as const;
-  expect(await inPython(opening)).not.toHaveProperty("failure");
-  expect(readFileSync(target).equals(plain)).toBe(true);
+  await expect(enforcer.open(opening)).rejects.toMatchObject({ failure: "not_authentic" });
+  await expectOpening(plain);
 });
 
 const algorithms = { r1: "rsa:2048", r2: "rsa:2048", gone: "rsa:2048", e1: "ec:secp256r1" } as const;
@@ -140,28 +150,14 @@ const theirShares: readonly (readonly [string, readonly (readonly (keyof typeof 
 test.each(
   theirShares.flatMap(([form, shares]) => [1, segmentBytes + 1].map((sizeBytes) => ({ form, shares, sizeBytes }))),
 )("$form: $sizeBytes bytes made there open here, if each share has a key", async ({ shares, sizeBytes }) => {
-  const plain = randomBytes(sizeBytes);
-  writeFileSync(at("plain"), plain);
+  const plain = newPlain(sizeBytes);
   const wrappings = shares.map((kids) =>
     kids.map((kid) => ({ kid, algorithm: algorithms[kid], public_key: pem(pairs[kid].publicKey, "spki") })),
   );
   const job = { operation: "make", source: at("plain"), target: at("theirs"), shares: wrappings };
   expect(await ask(job)).toEqual({});
-  const request = {
-    profile,
-    input: at("theirs"),
-    output: at("out"),
-    replace: true,
-    resource,
-    allowForeign: true,
-  } as const;
-  expect(await enforcer.open(request)).toMatchObject({ isForeign: true });
-  expect(readFileSync(at("out")).equals(plain)).toBe(true);
-  const target = at(`python-${randomUUID()}`);
-  const opening = { operation: "open", source: at("theirs"), target, allow_foreign: true } as const;
-  expect(await inPython(opening)).not.toHaveProperty("failure");
-  expect(readFileSync(target).equals(plain)).toBe(true);
-  const holdingOne = enforcerWith(["e1"]).open(request);
+  await expectOpening(plain);
+  const holdingOne = enforcerWith(["e1"]).open({ ...opening, allowForeign: true });
   if (shares.length === 1) await holdingOne;
   else await expect(holdingOne).rejects.toMatchObject({ failure: "invalid" });
 });

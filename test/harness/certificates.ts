@@ -13,24 +13,20 @@ export interface IssuedCertificate {
   readonly thumbprint: string;
 }
 
-export interface CertificateAuthority extends IssuedCertificate {
-  /**
-   * Issues a certificate.
-   * @param name of its files, in the authority's folder
-   * @param subject such as `/O=tenant-a/CN=payroll-service`; by default the name
-   * @param names subject alternative names, such as `DNS:localhost,IP:127.0.0.1`
-   */
-  issue(name: string, subject?: string, names?: string): Promise<IssuedCertificate>;
-}
-
 /** Makes an authority; its files are `<name>.crt.pem` and `<name>.key.pem` in the folder. */
-export async function createAuthority(folder: string, name: string): Promise<CertificateAuthority> {
+export async function createAuthority(folder: string, name: string) {
   const { privateKey, publicKey } = newKeys();
   const issuer = nameOf(`/CN=${name}`);
   const own = certify({ subject: issuer, publicKey, extensions: [authority] }, issuer, privateKey);
   return {
     ...(await write(folder, name, own, privateKey)),
-    issue(leaf, subject = `/CN=${leaf}`, names) {
+    /**
+     * Issues a certificate.
+     * @param leaf name of its files, in the authority's folder
+     * @param subject such as `/O=tenant-a/CN=payroll-service`; by default the name
+     * @param names subject alternative names, such as `DNS:localhost,IP:127.0.0.1`
+     */
+    issue(leaf: string, subject = `/CN=${leaf}`, names?: string) {
       const keys = newKeys();
       const extensions = names === undefined ? [noAuthority] : [noAuthority, alternativeNames(names)];
       const subjectAndKey = { subject: nameOf(subject), publicKey: keys.publicKey, extensions };

@@ -8,19 +8,12 @@ import { type PostgresServer, startPostgres } from "./postgres.ts";
 
 const binaries = process.env.SVC_TEST_CITUS_BINARIES ?? "/usr/lib/postgresql/15/bin";
 
-export interface CitusCluster {
-  /** Its `createDatabase` makes a database with the extension on every node, and tells them of each other. */
-  readonly coordinator: PostgresServer;
-  readonly workers: readonly PostgresServer[];
-  stop(): Promise<void>;
-}
-
 /**
  * Starts a cluster of two workers. Rejects where PostgreSQL or the extension is not installed.
  *
  * @param settings of every node, besides those that a cluster needs
  */
-export async function startCitus(settings: Readonly<Record<string, string>> = {}): Promise<CitusCluster> {
+export async function startCitus(settings: Readonly<Record<string, string>> = {}) {
   requireCitus();
   const options = { binaries, settings: { ...clusterSettings, ...settings } };
   const nodes: PostgresServer[] = [];
@@ -34,6 +27,7 @@ export async function startCitus(settings: Readonly<Record<string, string>> = {}
     throw error;
   }
   const [first, ...others] = nodes as [PostgresServer, ...PostgresServer[]];
+  /** Makes a database with the extension on every node, and tells them of each other. */
   const createDatabase: PostgresServer["createDatabase"] = async (name) => {
     const url = await first.createDatabase(name);
     const database = new URL(url).pathname.slice(1);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Transport } from "@connectrpc/connect";
 import { beforeEach } from "vitest";
-import { type BulkClient, createBulkClient } from "../../clients/typescript/src/bulk.ts";
+import { createBulkClient } from "../../clients/typescript/src/bulk.ts";
 import { platformOf } from "../../clients/typescript/src/enforce/client-platform.ts";
 import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
 import {
@@ -15,23 +15,12 @@ import {
 } from "../../clients/typescript/src/index.ts";
 import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
-import { type Stack, startStack } from "../../dev/stack.ts";
+import { startStack } from "../../dev/stack.ts";
 import { checkedPolicies } from "./checked-policies.ts";
 import { folderForTest } from "./folder.ts";
 import { logKeyOf } from "./ledger.ts";
 
-export interface EnforcementStack {
-  readonly stack: Stack;
-  readonly dataDir: string;
-  platform(clientId?: string): Platform;
-  /** Needs `SVC_BULK`. */
-  bulk(clientId?: string): BulkClient;
-  /** The platform of the first client, with some of its calls replaced. */
-  altered(calls: Partial<Platform>): Platform;
-  /** Verifier key of the log of this client's tenant. */
-  logKey(clientId?: string): Promise<string>;
-  stop(): Promise<void>;
-}
+export type EnforcementStack = Awaited<ReturnType<typeof startEnforcementStack>>;
 
 /** Principals of `tenant-a`, whose policy goes by what is claimed, and of `tenant-c`, whose goes by what was registered. */
 export function enforcementClients(): readonly IssuerClient[] {
@@ -45,7 +34,7 @@ export function enforcementClients(): readonly IssuerClient[] {
 export async function startEnforcementStack(
   env: Readonly<Record<string, string>> = {},
   clients: readonly IssuerClient[] = enforcementClients(),
-): Promise<EnforcementStack> {
+) {
   const dataDir = mkdtempSync(join(tmpdir(), "enforcement-"));
   const stack = await startStack({
     dataDir,
@@ -73,9 +62,12 @@ export async function startEnforcementStack(
     stack,
     dataDir,
     platform,
-    bulk: (clientId) => createBulkClient(transport(clientId)),
-    altered: (calls) => ({ ...platform(), ...calls }),
-    async logKey(clientId) {
+    /** Needs `SVC_BULK`. */
+    bulk: (clientId?: string) => createBulkClient(transport(clientId)),
+    /** The platform of the first client, with some of its calls replaced. */
+    altered: (calls: Partial<Platform>): Platform => ({ ...platform(), ...calls }),
+    /** Verifier key of the log of this client's tenant. */
+    async logKey(clientId?: string) {
       const { receipt } = await platform(clientId).planProtection({
         operation: "protect",
         preferred_artifact_profile: "envelope",

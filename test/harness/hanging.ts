@@ -2,17 +2,11 @@
 import { createServer, type Socket } from "node:net";
 import { listenOnLoopback } from "./loopback.ts";
 
-export interface Hanging {
-  /** Where the processes connect to, on the loopback. */
-  readonly port: number;
-  /** Resolves when all are connected. */
-  readonly allRunning: Promise<void>;
-  /** Resolves when none is any more. */
-  readonly allEnded: Promise<void>;
-}
-
-/** Waits for so many processes. */
-export async function listenForHanging(count: number): Promise<Hanging> {
+/**
+ * Waits for so many processes, which connect to the port on the loopback. `allRunning` resolves when all are connected,
+ * `allEnded` when none is any more.
+ */
+export async function listenForHanging(count: number) {
   const running = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   const connected = new Set<Socket>();

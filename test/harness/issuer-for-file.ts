@@ -1,18 +1,14 @@
 /** The bare issuer of a file of tests, with tokens that it signed. */
-import { type StaticIssuer, startStaticIssuer } from "./issuer.ts";
+import { startStaticIssuer } from "./issuer.ts";
 import { forFile } from "./lifetimes.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "./tokens.ts";
 
-export interface FileIssuer extends StaticIssuer {
-  /** A token of now, good but for the claims that are given. */
-  token(claims?: Members): string;
-}
-
 /** Starts it for all tests of a file, and stops it after the last one. To be called while the file loads. */
-export async function issuerForFile(): Promise<FileIssuer> {
+export async function issuerForFile() {
   const key = newTestKey("ES256", "key-1");
   const issuer = await forFile(startStaticIssuer([key.publicJwk]));
   return Object.assign(issuer, {
+    /** A token of now, good but for the claims that are given. */
     token: (claims?: Members) => mintToken(key, claimsOf(issuer.url, Date.now(), claims)),
   });
 }

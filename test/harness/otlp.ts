@@ -86,42 +86,21 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   return receiver;
 }
 
-interface KeyValue {
-  readonly key: string;
-  readonly value: Readonly<Record<string, unknown>>;
-}
-interface ExportRequest {
-  readonly resource_spans: readonly {
-    readonly resource: { readonly attributes: readonly KeyValue[] };
-    readonly scope_spans: readonly { readonly spans: readonly JsonSpan[] }[];
-  }[];
-}
-interface JsonSpan {
-  readonly name: string;
-  readonly kind: string;
-  readonly trace_id: string;
-  readonly span_id: string;
-  readonly parent_span_id: string;
-  readonly trace_state: string;
-  readonly start_time_unix_nano: string;
-  readonly end_time_unix_nano: string;
-  readonly attributes: readonly KeyValue[];
-  readonly links: readonly { readonly trace_id: string; readonly span_id: string }[];
-  readonly status?: { readonly code: string; readonly message: string };
-}
-
 /** The published descriptors name members as the schema does alone. */
 const options = { alwaysEmitImplicit: true, useProtoFieldName: true };
 
+// biome-ignore lint/suspicious/noExplicitAny: the descriptors say what is there, and a test fails where it is not.
+type Any = any;
+
 function spansOf(body: Uint8Array): ReceivedSpan[] {
   if (request === undefined) throw new Error("no descriptor");
-  const json = toJson(request, fromBinary(request, body), options) as unknown as ExportRequest;
-  return json.resource_spans.flatMap(({ resource, scope_spans: scopeSpans }) =>
-    scopeSpans.flatMap(({ spans }) => spans.map((span) => received(span, attributesOf(resource.attributes)))),
+  const json: Any = toJson(request, fromBinary(request, body), options);
+  return json.resource_spans.flatMap(({ resource, scope_spans: scopeSpans }: Any) =>
+    scopeSpans.flatMap(({ spans }: Any) => spans.map((span: Any) => received(span, attributesOf(resource.attributes)))),
   );
 }
 
-function received(span: JsonSpan, resource: ReceivedSpan["resource"]): ReceivedSpan {
+function received(span: Any, resource: ReceivedSpan["resource"]): ReceivedSpan {
   const { name, kind, attributes, links, status = { code: "STATUS_CODE_UNSET", message: "" } } = span;
   return {
     ...{ name, kind, status, resource },
@@ -132,7 +111,7 @@ function received(span: JsonSpan, resource: ReceivedSpan["resource"]): ReceivedS
     startNs: BigInt(span.start_time_unix_nano),
     endNs: BigInt(span.end_time_unix_nano),
     attributes: attributesOf(attributes),
-    links: links.map(({ trace_id, span_id }) => ({ traceId: hex(trace_id), spanId: hex(span_id) })),
+    links: links.map(({ trace_id, span_id }: Any) => ({ traceId: hex(trace_id), spanId: hex(span_id) })),
   };
 }
 
@@ -140,10 +119,10 @@ function hex(base64: string): string {
   return Buffer.from(base64, "base64").toString("hex");
 }
 
-function attributesOf(pairs: readonly KeyValue[]): Readonly<Record<string, unknown>> {
+function attributesOf(pairs: readonly Any[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     pairs.map(({ key, value }) => {
-      const [[kind, content] = ["", undefined]] = Object.entries(value);
+      const [[kind, content] = ["", undefined]] = Object.entries<unknown>(value);
       return [key, kind === "int_value" ? Number(content) : content];
     }),
   );

@@ -37,19 +37,15 @@ interface CorpusRequest extends Partial<Pick<CedarRequest, "principal" | "action
   readonly errors: readonly string[];
 }
 
-export interface CorpusCounts {
-  requests: number;
+export const noCorpusCounts = () => ({
+  requests: 0,
   /** Requests of which everything was evaluated here. */
-  covered: number;
+  covered: 0,
   /** Requests of which some policies were, and the others are Cedar's. */
-  partly: number;
+  partly: 0,
   /** Policies and requests of which nothing was. */
-  left: number;
-}
-
-export function noCorpusCounts(): CorpusCounts {
-  return { requests: 0, covered: 0, partly: 0, left: 0 };
-}
+  left: 0,
+});
 
 /**
  * Evaluates what a test asks. Gives everything that is not as the test says, in words.
@@ -57,7 +53,11 @@ export function noCorpusCounts(): CorpusCounts {
  * @param root folder of the corpus
  * @param file path of the test in it
  */
-export function corpusDisagreements(root: string, file: string, counts: CorpusCounts): readonly string[] {
+export function corpusDisagreements(
+  root: string,
+  file: string,
+  counts: ReturnType<typeof noCorpusCounts>,
+): readonly string[] {
   const read = (path: string) => readFileSync(join(root, path), "utf8");
   const test = JSON.parse(read(file)) as CorpusTest;
   const policies = splitPolicies(read(test.policies)).map(({ text }) => compilable(text));

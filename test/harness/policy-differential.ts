@@ -1,7 +1,6 @@
 /** Policies and requests at random with what Cedar makes of them, and whether an evaluator makes the same of them. */
 import { type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { scopeActions } from "../../src/policy/check/reads.ts";
-import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import * as compiledSet from "../../src/policy/evaluate/compiled-set.ts";
 import { type Applying, PreparedSet } from "../../src/policy/evaluate/prepared-set.ts";
 import * as program from "../../src/policy/evaluate/program.ts";
@@ -22,14 +21,10 @@ interface Policy {
 
 export type Does = "applies" | "fails" | "nothing" | "left to Cedar";
 
-/** A set, and what each of its policies does with each request as Cedar has it. */
-export interface DifferentialCase {
-  readonly policies: readonly Policy[];
-  readonly asked: readonly { readonly request: CedarRequest; readonly does: readonly Does[] }[];
-}
+type DifferentialCase = ReturnType<typeof caseOf>;
 
-/** The case that a seed makes. */
-export function caseOf(seed: number): DifferentialCase {
+/** The case that a seed makes: a set, and what each of its policies does with each request as Cedar has it. */
+export function caseOf(seed: number) {
   const pairs = new Pairs(randomOf(seed, 0));
   const policies = Array.from({ length: policiesEach }, (): Policy => {
     const text = pairs.policy();
@@ -57,39 +52,16 @@ export function caseOf(seed: number): DifferentialCase {
 }
 
 /** The modules of an evaluator. */
-export interface EvaluatorModules {
-  readonly compiledSet: typeof compiledSet;
-  readonly program: typeof program;
-  readonly scene: typeof scene;
-  readonly values: typeof values;
-}
+export const evaluator = { compiledSet, program, scene, values };
 
-export const evaluator: EvaluatorModules = { compiledSet, program, scene, values };
-
-export interface Disagreement {
-  readonly policy: string;
-  readonly cedar: Does;
-  readonly compiled: Does;
-  readonly request: CedarRequest;
-}
-
-export interface PairCounts {
-  pairs: number;
-  applied: number;
-  failed: number;
-  leftToCedar: number;
-}
-
-export function noCounts(): PairCounts {
-  return { pairs: 0, applied: 0, failed: 0, leftToCedar: 0 };
-}
+export const noCounts = () => ({ pairs: 0, applied: 0, failed: 0, leftToCedar: 0 });
 
 /** The first policy of which the evaluator says something else than Cedar. */
 export function disagreementOn(
   { policies, asked }: DifferentialCase,
-  modules: EvaluatorModules,
-  counts: PairCounts,
-): Disagreement | undefined {
+  modules: typeof evaluator,
+  counts: ReturnType<typeof noCounts>,
+) {
   const paths = new modules.scene.Paths();
   const compilable = policies.map(({ tree, actions }) => ({
     actions,

@@ -10,7 +10,7 @@ import type { TenantId } from "../../src/base/ids.ts";
 import type { SecretHash } from "../../src/credentials/client-secret.ts";
 import { formatClientFile } from "../../src/credentials/session-clients.ts";
 import { replaceFile } from "./folder.ts";
-import { type Gateway, rest, startGateway } from "./gateway.ts";
+import { rest, startGateway } from "./gateway.ts";
 import { frame, refusalInTrailers } from "./grpc.ts";
 import { h2Call, h2Close, h2Connect } from "./h2.ts";
 
@@ -113,15 +113,6 @@ export const sessionCallers = [
   ["gRPC", sessionByGrpc],
 ] as const;
 
-export interface SessionDeployment {
-  readonly gateway: Gateway;
-  /** Settings of a further gateway for the same clients, keys and store. */
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly clientsPath: string;
-  readonly keyPath: string;
-  stop(): Promise<void>;
-}
-
 /** PEM of a new key, private or public. */
 export function newSessionKey(type: "ed25519" | "ec" = "ed25519"): { readonly own: string; readonly shown: string } {
   const { privateKey, publicKey } =
@@ -160,7 +151,7 @@ export function writeClients(path: string, clients: readonly TestClient[]): void
 export async function startSessionDeployment(
   clients: readonly TestClient[],
   env: Readonly<Record<string, string | undefined>> = {},
-): Promise<SessionDeployment> {
+) {
   const folder = await mkdtemp(join(tmpdir(), "svc-session-"));
   const [clientsPath, keyPath] = [join(folder, "clients.json"), join(folder, "session.key")];
   writeClients(clientsPath, clients);
@@ -174,6 +165,7 @@ export async function startSessionDeployment(
   const gateway = await startGateway({ env: settings });
   return {
     gateway,
+    /** Settings of a further gateway for the same clients, keys and store. */
     env: { ...settings, SVC_OIDC_ISSUER: gateway.issuer.url },
     clientsPath,
     keyPath,

@@ -119,14 +119,11 @@ export async function trySwaps(
   return { tried, held };
 }
 
-interface Taken {
-  readonly proof: Proof;
-  readonly bytes: Buffer;
-  readonly file: JsonObject & { readonly receipts: JsonObject };
-}
+type Taken = ReturnType<typeof taken>;
 
-function taken(proof: Proof): Taken {
-  return { proof, bytes: readFileSync(proof.path), file: JSON.parse(readFileSync(receiptsPathOf(proof.path), "utf8")) };
+function taken(proof: Proof) {
+  const file = JSON.parse(readFileSync(receiptsPathOf(proof.path), "utf8"));
+  return { proof, bytes: readFileSync(proof.path), file: file as JsonObject & { readonly receipts: JsonObject } };
 }
 
 /** A proof that is put together from two, and what is the other's. */

@@ -1,5 +1,6 @@
 /** Callers over TLS that keep a connection, or make one for each call, with a client certificate or without. */
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import type { ClientHttp2Session } from "node:http2";
 import https from "node:https";
 import tls from "node:tls";
@@ -79,38 +80,27 @@ export async function whoamiByGrpc(url: string, caller: TlsIdentity, headers: He
   }
 }
 
-export interface Handshake {
-  /** Of the server's certificate, as `IssuedCertificate` has it; undefined where the session is resumed. */
-  readonly thumbprint: string | undefined;
-  readonly isResumed: boolean;
-  /** To resume with. */
-  readonly session: Buffer | undefined;
-}
-
-/** Connects, asks who it is, and leaves. */
-export function shakeHands(
-  url: string,
-  identity: TlsIdentity,
-  options: tls.ConnectionOptions = {},
-): Promise<Handshake> {
+/**
+ * Connects, asks who it is, and leaves. Resolves with the thumbprint of the server's certificate, which is undefined if
+ * the session was resumed, and with a session to resume.
+ */
+export async function shakeHands(url: string, identity: TlsIdentity, options: tls.ConnectionOptions = {}) {
   const { hostname, port } = new URL(url);
-  return new Promise((resolve, reject) => {
-    let session: Buffer | undefined;
-    const socket = tls.connect({ host: hostname, port: Number(port), ...identity, ...options });
-    socket.once("error", reject).on("session", (given) => {
-      session = given;
-    });
-    // Tickets of TLS 1.3 come after the handshake, before the answer.
-    socket.once("secureConnect", () =>
-      socket.write(`GET / HTTP/1.1\r\nHost: ${hostname}\r\nConnection: close\r\n\r\n`),
-    );
-    socket.once("data", () => {
-      const { raw } = socket.getPeerX509Certificate() ?? {};
-      const thumbprint = raw && createHash("sha256").update(raw).digest("base64url");
-      resolve({ thumbprint, isResumed: socket.isSessionReused(), session: session ?? socket.getSession() });
-      socket.destroy();
-    });
+  let session: Buffer | undefined;
+  const socket = tls.connect({ host: hostname, port: Number(port), ...identity, ...options });
+  socket.on("session", (given) => {
+    session = given;
   });
+  await once(socket, "secureConnect");
+  // Tickets of TLS 1.3 come after the handshake, before the answer.
+  socket.write(`GET / HTTP/1.1\r\nHost: ${hostname}\r\nConnection: close\r\n\r\n`);
+  await once(socket, "data");
+  const { raw } = socket.getPeerX509Certificate() ?? {};
+  const thumbprint = raw && createHash("sha256").update(raw).digest("base64url");
+  const isResumed = socket.isSessionReused();
+  session ??= socket.getSession();
+  socket.destroy();
+  return { thumbprint, isResumed, session };
 }
 
 export interface Load {

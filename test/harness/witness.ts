@@ -46,15 +46,7 @@ export interface TestWitnessOptions {
   readonly port?: number;
 }
 
-/** A witness as the specification asks, without a network. */
-export interface WitnessCore {
-  /** Verifier key of its cosignatures. */
-  readonly key: string;
-  /** What it has cosigned, by origin. */
-  readonly seen: Map<string, Checkpoint>;
-  /** Answers the body of an `add-checkpoint`. */
-  judge(body: string): Verdict;
-}
+export type WitnessCore = ReturnType<typeof witnessCore>;
 
 /** What a witness signs with: its verifier key, and the line that it adds to a note. Another seed is another key. */
 export function cosigner(name: string, seed: number) {
@@ -73,15 +65,20 @@ export function cosigner(name: string, seed: number) {
   };
 }
 
-/** @param nowMs its clock, in milliseconds since the Unix epoch */
+/**
+ * A witness as the specification asks, without a network.
+ *
+ * @param nowMs its clock, in milliseconds since the Unix epoch
+ */
 export function witnessCore(
   { logKeys, name = "witness.example/w1", seed = 1 }: Omit<TestWitnessOptions, "port">,
   nowMs: () => number,
-): WitnessCore {
+) {
   const { key, cosign } = cosigner(name, seed);
   const seenTrees = new Map<string, Checkpoint>();
 
-  function judge(body: string): Verdict {
+  /** Answers the body of an `add-checkpoint`. */
+  function judge(body: string): { readonly status: number; readonly text?: string; readonly type?: string } {
     const parsed = parseRequest(body);
     if (parsed === undefined) return { status: 400 };
     const { oldSize, proof, note } = parsed;
@@ -139,12 +136,6 @@ export async function startWitness({ port = 0, ...options }: TestWitnessOptions)
     stop,
   };
   return witness;
-}
-
-export interface Verdict {
-  readonly status: number;
-  readonly text?: string;
-  readonly type?: string;
 }
 
 function isSignedBy(note: string, verifier: NoteVerifier): boolean {

@@ -7,35 +7,18 @@ import { http2Frames } from "./http2.ts";
 import { mutated, type Random, randomOf } from "./random.ts";
 import { operatorTargets, serviceTargets, type Target } from "./targets.ts";
 
-/** Two deployments, since a port speaks either plaintext or TLS. */
-export interface FuzzPorts {
-  readonly service: number;
-  readonly operator: number;
-  readonly tlsService: number;
-  readonly tlsOperator: number;
-}
-
 export interface FuzzOptions {
   readonly seed: number;
-  readonly ports: FuzzPorts;
+  /** Of two deployments, since a port speaks either plaintext or TLS. */
+  readonly ports: Readonly<Record<"service" | "operator" | "tlsService" | "tlsOperator", number>>;
   /** A good `Authorization`, which few requests carry: those that do write records. */
   readonly authorization: string;
 }
 
-/** What has been sent. */
-export interface FuzzCounts {
-  connections: number;
-  http1: number;
-  h2c: number;
-  tls: number;
-  /** Of them, those that were reset before they had said anything that a protocol could answer. */
-  silent: number;
-  requests: number;
-  frames: number;
-  bytes: number;
-}
+export type FuzzCounts = ReturnType<typeof noCounts>;
 
-export function noCounts(): FuzzCounts {
+/** What has been sent. Silent connections were reset before they said anything that a protocol could answer. */
+export function noCounts() {
   return { connections: 0, http1: 0, h2c: 0, tls: 0, silent: 0, requests: 0, frames: 0, bytes: 0 };
 }
 

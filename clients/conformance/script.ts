@@ -53,8 +53,8 @@ export interface StreamAct {
   readonly acknowledges?: number;
   /** Members of results, by the place of the item on the stream, as `items` of an answer. */
   readonly results?: Readonly<Record<number, JsonObject>>;
-  /** What is wrong with the last acknowledgement of the first message that has any. */
-  readonly lies?: "unknown-sequence" | "acknowledged-before" | "another-key";
+  /** What is wrong with the first message that has any acknowledgement. */
+  readonly lies?: "unknown-sequence" | "acknowledged-before" | "out-of-order" | "another-key";
   /** When so many items have arrived, and those that are to be are acknowledged, the stream ends so. */
   readonly ends?: {
     readonly after: number;

@@ -74,7 +74,6 @@ function end(arrival: Arrival, by: NonNullable<StreamAct["ends"]>["by"]): void {
   throw new ConnectError("reset", Code.Unavailable);
 }
 
-/** What is wrong is the last of them. */
 function falsified(items: readonly JsonObject[], lie: NonNullable<StreamAct["lies"]>): JsonObject[] {
   const last = items.at(-1) as { readonly sequence: string; readonly result: JsonObject };
   switch (lie) {
@@ -82,6 +81,8 @@ function falsified(items: readonly JsonObject[], lie: NonNullable<StreamAct["lie
       return [...items.slice(0, -1), { ...last, sequence: String(Number(last.sequence) + 1_000) }];
     case "acknowledged-before":
       return [...items, last];
+    case "out-of-order":
+      return items.toReversed();
     case "another-key":
       return [...items.slice(0, -1), { ...last, result: { ...last.result, idempotencyKey: "of-another-item" } }];
   }

@@ -95,6 +95,7 @@ func TestAcknowledgementsThatCannotBe(t *testing.T) {
 		"negative":          {other(-1, "k0")},
 		"not sent yet":      {other(0, "k0"), other(2, "k2")},
 		"twice":             {other(0, "k0"), other(0, "k0")},
+		"out of order":      {other(1, "k1"), other(0, "k0")},
 		"under another key": {other(0, "k0"), other(1, "k0")},
 		"under no key":      {other(0, "")},
 	} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -198,30 +197,20 @@ func (s *Stream[Item, Result]) acknowledge(read []acknowledgement[Result]) ([]*q
 	if s.isOver {
 		return nil, false, s.failure
 	}
-	taken := make([]*queued[Item, Result], 0, len(read))
-	rest := slices.Clone(s.queue)
-	sent := s.sent
-	for _, one := range read {
-		at, isThere := slices.BinarySearchFunc(rest, one.sequence, func(item *queued[Item, Result], sequence int64) int {
-			return int(item.sequence - sequence)
-		})
+	for i, one := range read {
 		switch {
-		case !isThere && one.sequence >= 0 && one.sequence < s.next:
-			return nil, false, protocolError("item %d twice", one.sequence)
-		case !isThere || at >= sent:
-			return nil, false, protocolError("item %d, which was not sent", one.sequence)
-		case rest[at].item.GetIdempotencyKey() != one.result.GetIdempotencyKey():
+		case i >= s.sent || s.queue[i].sequence != one.sequence:
+			return nil, false, protocolError("item %d, which was not the next", one.sequence)
+		case s.queue[i].item.GetIdempotencyKey() != one.result.GetIdempotencyKey():
 			return nil, false, protocolError("item %d under another key", one.sequence)
 		}
-		taken = append(taken, rest[at])
-		rest = slices.Delete(rest, at, at+1)
-		sent--
 	}
-	s.queue, s.sent = rest, sent
+	taken := s.queue[:len(read)]
+	s.queue, s.sent = s.queue[len(read):], s.sent-len(read)
 	if len(taken) > 0 {
 		s.attempts = 0
 	}
-	return taken, s.isClosing && len(rest) == 0, nil
+	return taken, s.isClosing && len(s.queue) == 0, nil
 }
 
 // settle hands the result of an acknowledged item to its waiters.

@@ -183,9 +183,11 @@ const attempts: readonly Case[] = [
   },
 ];
 
-const lies: readonly Case[] = (["unknown-sequence", "acknowledged-before", "another-key"] as const).map((lie) => ({
+const lies: readonly Case[] = (
+  ["unknown-sequence", "acknowledged-before", "out-of-order", "another-key"] as const
+).map((lie) => ({
   name: `streams/${lie}`,
-  says: "An acknowledgement of what was not sent, or is acknowledged already, or has another key, ends the stream as `internal`: nothing in its message is taken for acknowledged.",
+  says: "An acknowledgement of what was not sent, or is acknowledged already, or is not the next, or has another key, ends the stream as `internal`: nothing in its message is taken for acknowledged.",
   request: { steps: [stream("events", 3)] },
   server: { acts: [{ does: "stream", holdsBack: { items: 3, ms: 0 }, lies: lie }] },
   answers: [gaveUp("internal", "", { answered: 0, left: 3 })],

@@ -60,21 +60,21 @@ class Pending(Generic[Item, Result]):
 class Window(Generic[Item, Result]):
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._pending: dict[int, Pending[Item, Result]] = {}
-        """By sequence, which is the order in which they were taken."""
+        self._pending: list[Pending[Item, Result]] = []
+        """In the order in which they were taken."""
         self._bytes = 0
         self._next_sequence = 0
-        self._next_unsent = 0
-        """What has a lower sequence was sent on the connection in use."""
+        self._sent = 0
+        """How many of them were sent on the connection in use."""
 
     def __len__(self) -> int:
         return len(self._pending)
 
     def items(self) -> list[Item]:
-        return [pending.item for pending in self._pending.values()]
+        return [pending.item for pending in self._pending]
 
     def promises(self) -> list[Promise[Result]]:
-        return [pending.promise for pending in self._pending.values()]
+        return [pending.promise for pending in self._pending]
 
     def has_room(self, size: int) -> bool:
         if not self._pending:
@@ -82,46 +82,41 @@ class Window(Generic[Item, Result]):
         return len(self._pending) < self._bounds.max_items and self._bytes + size <= self._bounds.max_bytes
 
     def add(self, item: Item, size: int, promise: Promise[Result], sent_at: float) -> None:
-        sequence = self._next_sequence
+        self._pending.append(Pending(self._next_sequence, item, size, promise, sent_at))
         self._next_sequence += 1
-        self._pending[sequence] = Pending(sequence, item, size, promise, sent_at)
         self._bytes += size
 
     def rewind(self) -> None:
         """On another connection all that is here is sent again."""
-        self._next_unsent = next(iter(self._pending), self._next_sequence)
+        self._sent = 0
 
     def has_unsent(self) -> bool:
-        # Out of their order some may have been acknowledged on an earlier connection.
-        while self._next_unsent < self._next_sequence and self._next_unsent not in self._pending:
-            self._next_unsent += 1
-        return self._next_unsent < self._next_sequence
+        return self._sent < len(self._pending)
 
     def take_unsent(self) -> Pending[Item, Result]:
         """The next one to send, of which there is one."""
-        taken = self._pending[self._next_unsent]
-        self._next_unsent += 1
+        taken = self._pending[self._sent]
+        self._sent += 1
         return taken
 
     def acknowledge(
         self, acknowledgements: Iterable[Acknowledgement[Result]]
     ) -> list[tuple[Pending[Item, Result], Result]]:
         """
-        What is acknowledged is here no more. Where one of them cannot be, none of them is taken for it: raises
-        PlatformError.
+        What is acknowledged is here no more; it must be the first that were sent. Where one of them cannot be, none of
+        them is taken for it: raises PlatformError.
         """
-        settled: dict[int, tuple[Pending[Item, Result], Result]] = {}
-        for one in acknowledgements:
-            pending = self._pending.get(one.sequence)
-            if pending is None or one.sequence >= self._next_unsent or one.sequence in settled:
-                raise violation(f"acknowledged {one.sequence}, which waits for no acknowledgement")
-            if one.result.idempotency_key != pending.item.idempotency_key:
+        settled: list[tuple[Pending[Item, Result], Result]] = []
+        for at, one in enumerate(acknowledgements):
+            if at >= self._sent or self._pending[at].sequence != one.sequence:
+                raise violation(f"acknowledged {one.sequence}, which was not the next")
+            if one.result.idempotency_key != self._pending[at].item.idempotency_key:
                 raise violation(f"acknowledged {one.sequence} by another idempotency key")
-            settled[one.sequence] = pending, one.result
-        for sequence, (pending, _) in settled.items():
-            del self._pending[sequence]
-            self._bytes -= pending.size
-        return list(settled.values())
+            settled.append((self._pending[at], one.result))
+        del self._pending[: len(settled)]
+        self._sent -= len(settled)
+        self._bytes -= sum(pending.size for pending, _ in settled)
+        return settled
 
 
 def violation(what: str) -> PlatformError:

@@ -5,9 +5,8 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.LinkedHashMap;
+import java.util.ArrayDeque;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -41,8 +40,8 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
   /** There is room, or the stream is closing or over. */
   private final Condition changed = lock.newCondition();
 
-  /** All that is not acknowledged, by sequence, in order. All of it has been sent on the connection, where there is one. */
-  private final Map<Long, Sent<I, R>> queue = new LinkedHashMap<>();
+  /** All that is not acknowledged, in order. All of it has been sent on the connection, where there is one. */
+  private final ArrayDeque<Sent<I, R>> queue = new ArrayDeque<>();
 
   private long bytes;
   private long nextSequence;
@@ -109,7 +108,7 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
       if (failure != null) throw new PlatformException(failure);
       if (isClosing || isOver) throw new IllegalStateException("the stream is closed");
       Sent<I, R> sent = new Sent<>(nextSequence++, item, since, new CompletableFuture<>());
-      queue.put(sent.sequence(), sent);
+      queue.add(sent);
       bytes += size;
       if (connection == null) open();
       else connection.line.send(sent.sequence(), item);
@@ -178,7 +177,7 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
   public List<I> unacknowledged() {
     lock.lock();
     try {
-      return queue.values().stream().map(Sent::item).toList();
+      return queue.stream().map(Sent::item).toList();
     } finally {
       lock.unlock();
     }
@@ -199,7 +198,7 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
     List<Sent<I, R>> left;
     lock.lock();
     try {
-      left = isOver ? List.copyOf(queue.values()) : List.of();
+      left = isOver ? List.copyOf(queue) : List.of();
     } finally {
       lock.unlock();
     }
@@ -238,13 +237,13 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
     /** Under the lock. Everything that is left is sent first. */
     Connection() {
       line = kind.open(calls, attempt, this);
-      for (Sent<I, R> sent : queue.values()) line.send(sent.sequence(), sent.item());
+      for (Sent<I, R> sent : queue) line.send(sent.sequence(), sent.item());
       if (isClosing) line.halfClose();
     }
 
     @Override
     public void onAcknowledged(List<StreamKind.Acknowledgement<R>> items) {
-      Map<Long, Sent<I, R>> taken;
+      List<Sent<I, R>> taken;
       lock.lock();
       try {
         if (connection != this) return;
@@ -253,22 +252,23 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
         lock.unlock();
       }
       if (taken == null) failAll();
-      else items.forEach(one -> settle(taken.get(one.sequence()), one.result()));
+      else for (int i = 0; i < taken.size(); i++) settle(taken.get(i), items.get(i).result());
     }
 
     /** All of it or, where one of them cannot be, nothing: then the stream is over, and null. */
-    private Map<Long, Sent<I, R>> take(List<StreamKind.Acknowledgement<R>> items) {
-      Map<Long, Sent<I, R>> taken = new LinkedHashMap<>();
-      for (StreamKind.Acknowledgement<R> one : items) {
-        Sent<I, R> sent = queue.get(one.sequence());
-        if (sent == null || !kind.isSameKey(sent.item(), one.result()) || taken.put(one.sequence(), sent) != null) {
+    private List<Sent<I, R>> take(List<StreamKind.Acknowledgement<R>> items) {
+      List<Sent<I, R>> taken = queue.stream().limit(items.size()).toList();
+      for (int i = 0; i < items.size(); i++) {
+        StreamKind.Acknowledgement<R> one = items.get(i);
+        boolean isNext = i < taken.size() && taken.get(i).sequence() == one.sequence();
+        if (!isNext || !kind.isSameKey(taken.get(i).item(), one.result())) {
           String problem = "the service acknowledged item " + one.sequence() + ", which cannot be";
           end(new PlatformException(Status.Code.INTERNAL, problem, null));
           return null;
         }
       }
-      for (Sent<I, R> sent : taken.values()) {
-        queue.remove(sent.sequence());
+      for (Sent<I, R> sent : taken) {
+        queue.remove();
         bytes -= sent.item().getSerializedSize();
       }
       if (!taken.isEmpty()) {

@@ -22,7 +22,8 @@ export const deadlines: readonly Case[] = [
     answers: [failed("deadline_exceeded")],
     sees(seen, tookMs) {
       soon(tookMs);
-      assert.equal(seen.calls.length, 1);
+      // On a busy machine the deadline may pass before any attempt arrives.
+      assert.ok(seen.calls.length <= 1, `${seen.calls.length} attempts`);
     },
   },
   {

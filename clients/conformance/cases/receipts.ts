@@ -209,6 +209,11 @@ const contents: readonly Row[] = [
     receipts: { record: { recorded_at: new Date(Date.now() - hourMs).toISOString() } },
   },
   {
+    name: "of-the-year-0",
+    says: "A decision of a year that not every calendar has is another one.",
+    receipts: { record: { recorded_at: "0000-02-29T12:00:00.000Z" } },
+  },
+  {
     name: "of-a-time-to-come",
     says: "A record of an hour after the call is none of it.",
     receipts: { record: { recorded_at: new Date(Date.now() + hourMs).toISOString() } },

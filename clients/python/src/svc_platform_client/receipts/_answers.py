@@ -10,6 +10,7 @@ from datetime import datetime
 from google.protobuf.message import Message
 
 from .. import bulk_v1, v1
+from ..errors import ReceiptRefused
 from ._relations import ABSENT, ANSWER, TABLE, WHOAMI, at, differences, same
 from ._spelling import recorded_form, route_json
 from ._texts import Json, require
@@ -108,7 +109,10 @@ def _require_recorded(
         require(ROUTES[type(asked.request)] == route, "the receipt is of another call than was made")
         _require_none(_request_differences(recorded_form(asked.request), record["request"]), "was asked")
     if asked.sent_at is not None:
-        recorded_at = datetime.fromisoformat(str(record["recorded_at"]).replace("Z", "+00:00")).timestamp()
+        try:
+            recorded_at = datetime.fromisoformat(str(record["recorded_at"]).replace("Z", "+00:00")).timestamp()
+        except ValueError as error:  # Python's calendar begins with the year 1
+            raise ReceiptRefused("the receipt is of a time before the year 1") from error
         require(recorded_at >= asked.sent_at - _TOLERANCE, "the receipt is of an earlier call than was made")
         require(recorded_at <= time.time() + _TOLERANCE, "the receipt is of a time to come")
 

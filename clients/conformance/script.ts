@@ -54,7 +54,7 @@ export interface StreamAct {
   /** Members of results, by the place of the item on the stream, as `items` of an answer. */
   readonly results?: Readonly<Record<number, JsonObject>>;
   /** What is wrong with the first message that has any acknowledgement. */
-  readonly lies?: "unknown-sequence" | "acknowledged-before" | "out-of-order" | "another-key";
+  readonly lies?: "unknown-sequence" | "acknowledged-before" | "out-of-order" | "another-key" | "another-items-record";
   /** When so many items have arrived, and those that are to be are acknowledged, the stream ends so. */
   readonly ends?: {
     readonly after: number;

@@ -85,6 +85,10 @@ function falsified(items: readonly JsonObject[], lie: NonNullable<StreamAct["lie
       return items.toReversed();
     case "another-key":
       return [...items.slice(0, -1), { ...last, result: { ...last.result, idempotencyKey: "of-another-item" } }];
+    case "another-items-record": {
+      const { idempotencyKey = "" } = last.result;
+      return [...items.slice(0, -1), { ...last, result: { ...(items[0]?.result as JsonObject), idempotencyKey } }];
+    }
   }
 }
 

@@ -75,6 +75,12 @@ func VerifyItems(request, answer proto.Message, sender Sender, logKeys ...string
 	return verifyItems(request, answer, sender, keys)
 }
 
+// place is where a log has a record.
+type place struct {
+	origin string
+	index  int64
+}
+
 func verifyItems(request, answer proto.Message, sender Sender, keys []logKey) ([]*VerifiedReceipt, error) {
 	asked, results := itemsOf(request), itemsOf(answer)
 	if len(asked) != len(results) {
@@ -85,14 +91,10 @@ func verifyItems(request, answer proto.Message, sender Sender, keys []logKey) ([
 		from = named.GetCaller()
 	}
 	verified := make([]*VerifiedReceipt, len(results))
-	type place struct {
-		origin string
-		index  int64
-	}
 	// Two items may ask the same, so that their questions do not tell their records apart.
-	owners := map[place]string{}
+	owners := map[place]any{}
 	for i, result := range results {
-		sender, owner := sender, fmt.Sprintf("item %d", i)
+		sender, owner := sender, any(i)
 		if keyed, isKeyed := asked[i].(Keyed); isKeyed && keyed.GetIdempotencyKey() != "" {
 			sender.Since, owner = time.Time{}, keyed.GetIdempotencyKey()
 		}

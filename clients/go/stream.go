@@ -66,6 +66,9 @@ type Stream[Item, Result Keyed] struct {
 	isClosing bool
 	failure   *PlatformError // of a stream that was given up
 	isOver    bool
+	// Where the latest records are, and the key of the item that each answers.
+	places []place
+	owners map[place]string
 }
 
 type queued[Item, Result Keyed] struct {
@@ -106,7 +109,7 @@ func openStream[Item, Result Keyed](
 		client: client, kind: kind, headers: headers, limits: options,
 		items: semaphore.NewWeighted(int64(options.MaxUnacknowledgedItems)),
 		bytes: semaphore.NewWeighted(int64(options.MaxUnacknowledgedBytes)),
-		wake:  make(chan struct{}, 1), ended: make(chan struct{}),
+		wake:  make(chan struct{}, 1), ended: make(chan struct{}), owners: map[place]string{},
 	}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	s.sending, s.stopSending = context.WithCancel(s.ctx)

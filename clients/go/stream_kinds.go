@@ -9,8 +9,8 @@ import (
 
 // streamKind is what the two streams differ in.
 type streamKind[Item, Result Keyed] struct {
-	path    string
-	request func(sequence int64, item Item) proto.Message
+	path, route string
+	request     func(sequence int64, item Item) proto.Message
 	// receive waits for the next acknowledgements.
 	receive func(grpc.ClientStream) ([]acknowledgement[Result], error)
 }
@@ -21,7 +21,7 @@ type acknowledgement[Result Keyed] struct {
 }
 
 var eventStream = &streamKind[*bulkv1.EventItem, *bulkv1.EventResult]{
-	path: bulkv1.BulkStreamService_StreamEvents_FullMethodName,
+	path: bulkv1.BulkStreamService_StreamEvents_FullMethodName, route: "evidence",
 	request: func(sequence int64, item *bulkv1.EventItem) proto.Message {
 		return &bulkv1.StreamEventsRequest{Sequence: sequence, Item: item}
 	},
@@ -33,7 +33,7 @@ var eventStream = &streamKind[*bulkv1.EventItem, *bulkv1.EventResult]{
 }
 
 var registrationStream = &streamKind[*bulkv1.RegistrationItem, *bulkv1.RegistrationResult]{
-	path: bulkv1.BulkStreamService_StreamRegistrations_FullMethodName,
+	path: bulkv1.BulkStreamService_StreamRegistrations_FullMethodName, route: "artifact-register",
 	request: func(sequence int64, item *bulkv1.RegistrationItem) proto.Message {
 		return &bulkv1.StreamRegistrationsRequest{Sequence: sequence, Item: item}
 	},

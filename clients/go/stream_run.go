@@ -203,6 +203,8 @@ func (s *Stream[Item, Result]) acknowledge(read []acknowledgement[Result]) ([]*q
 			return nil, false, protocolError("item %d, which was not the next", one.sequence)
 		case s.queue[i].item.GetIdempotencyKey() != one.result.GetIdempotencyKey():
 			return nil, false, protocolError("item %d under another key", one.sequence)
+		case !s.ownsRecord(one.result):
+			return nil, false, protocolError("item %d with the record of another item", one.sequence)
 		}
 	}
 	taken := s.queue[:len(read)]
@@ -211,6 +213,25 @@ func (s *Stream[Item, Result]) acknowledge(read []acknowledgement[Result]) ([]*q
 		s.attempts = 0
 	}
 	return taken, s.isClosing && len(s.queue) == 0, nil
+}
+
+// ownsRecord says whether the record of a result answers no item with another key. Items may ask the same, so that a record
+// does not tell whose it is. As many records are remembered as a bulk call has items.
+func (s *Stream[Item, Result]) ownsRecord(result Result) bool {
+	receipt := receiptIn(result, s.kind.route)
+	if receipt == nil {
+		return true
+	}
+	at := place{receipt.LogOrigin, receipt.LeafIndex}
+	if owner, isTaken := s.owners[at]; isTaken {
+		return owner == result.GetIdempotencyKey()
+	}
+	s.owners[at] = result.GetIdempotencyKey()
+	if s.places = append(s.places, at); len(s.places) > 1_000 {
+		delete(s.owners, s.places[0])
+		s.places = s.places[1:]
+	}
+	return true
 }
 
 // settle hands the result of an acknowledged item to its waiters.

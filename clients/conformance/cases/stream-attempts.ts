@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { Case } from "../check.ts";
 import { cameThrough, ending, gaveUp, oneByOne, opened, stream, streamed, streamItems } from "../check-streams.ts";
+import { logKey } from "../log.ts";
 import type { Act, Refusal } from "../script.ts";
 
 const unavailable = { does: "refuse", code: "unavailable", reason: "overloaded" } as const;
@@ -183,15 +184,20 @@ const attempts: readonly Case[] = [
   },
 ];
 
-const lies: readonly Case[] = (
-  ["unknown-sequence", "acknowledged-before", "out-of-order", "another-key"] as const
-).map((lie) => ({
-  name: `streams/${lie}`,
-  says: "An acknowledgement of what was not sent, or is acknowledged already, or is not the next, or has another key, ends the stream as `internal`: nothing in its message is taken for acknowledged.",
-  request: { steps: [stream("events", 3)] },
-  server: { acts: [{ does: "stream", holdsBack: { items: 3, ms: 0 }, lies: lie }] },
-  answers: [gaveUp("internal", "", { answered: 0, left: 3 })],
-  sees: (seen) => opened(seen, 1),
-}));
+const lies: readonly Case[] = (["events", "registrations"] as const).flatMap((kind) =>
+  (["unknown-sequence", "acknowledged-before", "out-of-order", "another-key", "another-items-record"] as const).map(
+    (lie) => ({
+      name: `streams/${kind}-${lie}`,
+      says: "An acknowledgement of what was not sent, or is acknowledged already, or is not the next, or has another key, or has the record of an item with another key, ends the stream as `internal`: nothing in its message is taken for acknowledged.",
+      request: { steps: [stream(kind, 3)] },
+      server: {
+        receipts: { key: logKey("logs.example.com/0a1b") },
+        acts: [{ does: "stream", holdsBack: { items: 3, ms: 0 }, lies: lie }],
+      },
+      answers: [gaveUp("internal", "", { answered: 0, left: 3 })],
+      sees: (seen) => opened(seen, 1),
+    }),
+  ),
+);
 
 export const streamAttempts: readonly Case[] = [...resuming, ...attempts, ...lies];

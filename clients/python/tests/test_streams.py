@@ -266,7 +266,7 @@ def with_receipt(requests: Iterator[Request], context: grpc.ServicerContext) -> 
         response = acknowledged(request)
         result = response.items[0].result
         result.ingestion.accepted = True
-        result.ingestion.receipt.CopyFrom(receipt_of(SIGNER, 5, 2, brief=True))
+        result.ingestion.receipt.CopyFrom(receipt_of(SIGNER, 5, request.sequence, brief=True))
         yield response
 
 

@@ -141,11 +141,11 @@ export async function verifyItems<Answer extends BulkAnswer>(
 
 /** Two items may ask the same, so that their questions do not tell their records apart. */
 function requireOwnRecords(verified: readonly (VerifiedReceipt | undefined)[], keys: readonly string[] = []): void {
-  const owners = new Map<string, string>();
+  const owners = new Map<string, string | number>();
   for (const [i, one] of verified.entries()) {
     if (one === undefined) continue;
     const place = `${one.logOrigin} ${one.leafIndex}`;
-    const owner = keys[i] || `item ${i}`;
+    const owner = keys[i] || i;
     if ((owners.get(place) ?? owner) !== owner) throw new ReceiptError("one record answers two items");
     owners.set(place, owner);
   }

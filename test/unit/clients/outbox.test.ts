@@ -1,7 +1,9 @@
+import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Outbox, type Sent } from "../../../clients/typescript/src/bulk/outbox.ts";
+import { Outbox, type Sent, type Settled } from "../../../clients/typescript/src/bulk/outbox.ts";
+import { ReceiptSchema } from "../../../gen/platform/sdk/v1/common_pb.ts";
 
 interface Item {
   readonly idempotencyKey: string;
@@ -118,6 +120,27 @@ test.each<[string, readonly { readonly sequence: bigint; readonly result?: Item 
   await settle();
   expect(settled).toEqual([]);
   expect(outbox.left()).toHaveLength(3);
+});
+
+/** A result whose record is at this place of the log. */
+const recorded = (idempotencyKey: string, leafIndex: bigint) => ({
+  idempotencyKey,
+  ingestion: { receipt: create(ReceiptSchema, { logOrigin: "logs.example.com/0a1b", leafIndex }) },
+});
+
+test.each([
+  ["the record of an item with another key is refused", "b", 4n, false],
+  ["the record of an item with the same key is taken", "a", 4n, true],
+  ["a record of its own is taken", "b", 5n, true],
+])("%s", async (_name, key, leafIndex, isTaken) => {
+  const outbox = new Outbox<Item, Settled>({});
+  for (const each of ["a", key]) await outbox.add(item(each), 1);
+  for (let entry = outbox.next(); entry !== undefined; entry = outbox.next());
+  outbox.acknowledge([{ sequence: 0n, result: recorded("a", 4n) }]);
+  const acknowledge = () => outbox.acknowledge([{ sequence: 1n, result: recorded(key, leafIndex) }]);
+  if (isTaken) acknowledge();
+  else expect(acknowledge).toThrow("the record of item 1 is that of another item");
+  expect(outbox.isEmpty).toBe(isTaken);
 });
 
 test("a waiting caller gets the failure; unsent items stay in the list", async () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -10,9 +11,12 @@ import grpc
 
 from .bulk_v1 import EventItem, EventResult, RegistrationItem, RegistrationResult
 from .errors import PlatformError
+from .receipts import receipt_of
 
 DEFAULT_MAX_ITEMS = 256
 DEFAULT_MAX_BYTES = 256 * 1024
+MAX_OWNERS = 1_000
+"""How many of the latest records may answer no other item: as many as a bulk call has items."""
 
 Item = TypeVar("Item", bound=EventItem | RegistrationItem)
 Result = TypeVar("Result", bound=EventResult | RegistrationResult)
@@ -66,6 +70,8 @@ class Window(Generic[Item, Result]):
         self._next_sequence = 0
         self._sent = 0
         """How many of them were sent on the connection in use."""
+        self._owners: OrderedDict[tuple[str, int], str] = OrderedDict()
+        """Places of the latest records in their logs, and the key of the item that each answers."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -112,11 +118,24 @@ class Window(Generic[Item, Result]):
                 raise violation(f"acknowledged {one.sequence}, which was not the next")
             if one.result.idempotency_key != self._pending[at].item.idempotency_key:
                 raise violation(f"acknowledged {one.sequence} by another idempotency key")
+            if not self._owns_record(one.result):
+                raise violation(f"acknowledged {one.sequence} with the record of another item")
             settled.append((self._pending[at], one.result))
         del self._pending[: len(settled)]
         self._sent -= len(settled)
         self._bytes -= sum(pending.size for pending, _ in settled)
         return settled
+
+    def _owns_record(self, result: Result) -> bool:
+        """Items may ask the same, so that a record does not tell whose it is. Those with one key have one record."""
+        receipt = receipt_of(result)
+        if receipt is None:
+            return True
+        place = receipt.log_origin, receipt.leaf_index
+        owner = self._owners.setdefault(place, result.idempotency_key)
+        if len(self._owners) > MAX_OWNERS:
+            self._owners.popitem(last=False)
+        return owner == result.idempotency_key
 
 
 def violation(what: str) -> PlatformError:

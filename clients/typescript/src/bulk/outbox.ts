@@ -1,5 +1,6 @@
 /** Unacknowledged items of a stream: bounded, in order, numbered from 0. */
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { Receipt } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 
 export interface OutboxOptions {
   /** Most unacknowledged items, at least 1. Default 256. */
@@ -23,6 +24,17 @@ export interface Entry<Item> {
   readonly item: Item;
 }
 
+/** What became of an item: of an event or a registration. */
+export interface Settled {
+  readonly idempotencyKey: string;
+  readonly ingestion?: Recorded | undefined;
+  readonly registration?: Recorded | undefined;
+}
+
+interface Recorded {
+  readonly receipt?: Receipt | undefined;
+}
+
 export interface Acknowledgement<Result> {
   readonly sequence: bigint;
   readonly result?: Result | undefined;
@@ -40,14 +52,16 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-export class Outbox<
-  Item extends { readonly idempotencyKey: string },
-  Result extends { readonly idempotencyKey: string },
-> {
+/** How many of the latest records may answer no other item: as many as a bulk call has items. */
+const maxOwners = 1_000;
+
+export class Outbox<Item extends { readonly idempotencyKey: string }, Result extends Settled> {
   readonly #maxItems: number;
   readonly #maxBytes: number;
   readonly #pending: Pending<Item, Result>[] = [];
   readonly #waiting: Waiting[] = [];
+  /** Places of the latest records in their logs, and the key of the item that each answers. */
+  readonly #owners = new Map<string, string>();
   #bytes = 0;
   #nextSequence = 0n;
   /** Pending items that were sent since the last `rewind`. */
@@ -103,6 +117,7 @@ export class Outbox<
       if (entry?.sequence !== sequence) throw wrong(`item ${sequence} was not to be acknowledged now`);
       if (result === undefined || result.idempotencyKey !== entry.item.idempotencyKey)
         throw wrong(`item ${sequence} was sent under another key`);
+      if (!this.#ownsRecord(result)) throw wrong(`the record of item ${sequence} is that of another item`);
       return () => entry.resolve(result);
     });
     for (const { sizeBytes } of this.#pending.splice(0, settled.length)) this.#bytes -= sizeBytes;
@@ -114,6 +129,19 @@ export class Outbox<
   /** Rejects everything that waits. Remaining items stay in the list. */
   fail(error: unknown): void {
     for (const { reject } of [...this.#waiting.splice(0), ...this.#pending]) reject(error);
+  }
+
+  /** Items may ask the same, so that a record does not tell whose it is. Those with one key have one record. */
+  #ownsRecord({ idempotencyKey, ingestion, registration }: Result): boolean {
+    const { receipt } = ingestion ?? registration ?? {};
+    if (receipt === undefined) return true;
+    const place = `${receipt.logOrigin} ${receipt.leafIndex}`;
+    const owner = this.#owners.get(place);
+    if (owner !== undefined) return owner === idempotencyKey;
+    this.#owners.set(place, idempotencyKey);
+    const [oldest = ""] = this.#owners.keys();
+    if (this.#owners.size > maxOwners) this.#owners.delete(oldest);
+    return true;
   }
 
   #take(item: Item, sizeBytes: number): Sent<Result> {

@@ -14,7 +14,7 @@ import { Code, ConnectError, createContextValues, type Transport } from "@connec
 import { type Renewal, renewalsKey } from "../interceptors.ts";
 import { attemptError, PlatformError, problemOf } from "../problem.ts";
 import { delayAfter, type RetryOptions, streamRetryKey, systemPause } from "../retry.ts";
-import { type Acknowledgement, Outbox, type OutboxOptions, type Sent } from "./outbox.ts";
+import { type Acknowledgement, Outbox, type OutboxOptions, type Sent, type Settled } from "./outbox.ts";
 
 export interface StreamOptions extends OutboxOptions {
   /** Sent with each stream. */
@@ -52,7 +52,7 @@ export interface StreamKind<Payload extends DescMessage, Item extends Keyed> {
 }
 
 /** Opens the stream. The first item opens the first connection. */
-export function openStream<Payload extends DescMessage, Item extends Keyed, Result extends Keyed>(
+export function openStream<Payload extends DescMessage, Item extends Keyed, Result extends Settled>(
   transport: Transport,
   { method, itemOf }: StreamKind<Payload, Item>,
   options: StreamOptions = {},
@@ -75,7 +75,7 @@ export function openStream<Payload extends DescMessage, Item extends Keyed, Resu
 }
 
 /** Keeps a stream open while items are unacknowledged, and an open one for as long as it lasts. */
-class Resumption<Item extends Keyed, Result extends Keyed> {
+class Resumption<Item extends Keyed, Result extends Settled> {
   readonly #transport: Transport;
   readonly #method: DescMethodBiDiStreaming;
   readonly #outbox: Outbox<Item, Result>;

@@ -105,25 +105,23 @@ public final class Receipts {
     Optional<Message> caller = Optional.of(BulkItems.caller(answer));
     List<Optional<VerifiedReceipt>> verified = new ArrayList<>();
     // Two items may ask the same, so that their questions do not tell their records apart.
-    Map<Place, String> owners = new HashMap<>();
+    Map<Place, Object> owners = new HashMap<>();
     for (int i = 0; i < results.size(); i++) {
       Message result = results.get(i);
       Sender since = BulkItems.key(asked.get(i)).isPresent() ? new Sender(sender.caller(), Optional.empty()) : sender;
       Optional<VerifiedReceipt> one = verifyItem(asked.get(i), result, caller, since, logKeys);
       if (one.isEmpty() && BulkItems.isAnswered(result)) throw new ReceiptException("item " + i + " has no receipt");
-      String owner = BulkItems.key(asked.get(i)).orElse("item " + i);
-      if (one.isPresent() && !owner.equals(owners.computeIfAbsent(Place.of(one.get()), place -> owner)))
+      Object owner = BulkItems.key(asked.get(i)).<Object>map(key -> key).orElse(i);
+      if (one.isPresent()
+          && !owner.equals(owners.computeIfAbsent(new Place(one.get().logOrigin(), one.get().leafIndex()), place -> owner)))
         throw new ReceiptException("one record answers two items");
       verified.add(one);
     }
     return verified;
   }
 
-  private record Place(String logOrigin, long leafIndex) {
-    static Place of(VerifiedReceipt receipt) {
-      return new Place(receipt.logOrigin(), receipt.leafIndex());
-    }
-  }
+  /** Where a log has a record. */
+  record Place(String logOrigin, long leafIndex) {}
 
   /**
    * Checks the receipt of what became of an item; empty where it has none.

@@ -6,12 +6,16 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayDeque;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import platform.client.Receipts.Place;
+import platform.sdk.v1.Receipt;
 
 /**
  * A stream of items that goes on after a cut: it opens another one as the {@link RetryPolicy} says, and sends again whatever
@@ -42,6 +46,15 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
 
   /** All that is not acknowledged, in order. All of it has been sent on the connection, where there is one. */
   private final ArrayDeque<Sent<I, R>> queue = new ArrayDeque<>();
+
+  /** Where the latest records are, as many as a bulk call has items, and the key of the item that each answers. */
+  private final Map<Place, String> owners =
+      new LinkedHashMap<>() {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Place, String> eldest) {
+          return size() > 1_000;
+        }
+      };
 
   private long bytes;
   private long nextSequence;
@@ -261,7 +274,7 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
       for (int i = 0; i < items.size(); i++) {
         StreamKind.Acknowledgement<R> one = items.get(i);
         boolean isNext = i < taken.size() && taken.get(i).sequence() == one.sequence();
-        if (!isNext || !kind.isSameKey(taken.get(i).item(), one.result())) {
+        if (!isNext || !kind.isSameKey(taken.get(i).item(), one.result()) || !ownsRecord(one.result())) {
           String problem = "the service acknowledged item " + one.sequence() + ", which cannot be";
           end(new PlatformException(Status.Code.INTERNAL, problem, null));
           return null;
@@ -276,6 +289,15 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
         changed.signalAll();
       }
       return taken;
+    }
+
+    /** Items may ask the same, so that a record does not tell whose it is. Those with one key have one record. */
+    private boolean ownsRecord(R result) {
+      Optional<Receipt> receipt = Answers.receipt(result);
+      if (receipt.isEmpty()) return true;
+      String key = BulkItems.key(result).orElseThrow();
+      String owner = owners.putIfAbsent(new Place(receipt.get().getLogOrigin(), receipt.get().getLeafIndex()), key);
+      return owner == null || owner.equals(key);
     }
 
     private void settle(Sent<I, R> sent, R result) {

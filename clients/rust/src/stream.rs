@@ -330,7 +330,7 @@ impl<K: StreamKind> Shared<K> {
         let mut state = self.state();
         let settled = state
             .window
-            .acknowledge(acknowledged, K::result_key)
+            .acknowledge(acknowledged, K::key_and_receipt)
             .map_err(|what| Status::internal(format!("the service broke the protocol of streams: it {what}")))?;
         if !settled.is_empty() {
             state.attempts = 0;

@@ -13,7 +13,7 @@ use crate::bulk_proto::{
     StreamRegistrationsRequest, StreamRegistrationsResponse,
 };
 use crate::channel::PlatformChannel;
-use crate::proto::{RecordEvidenceRequest, RegisterArtifactRequest};
+use crate::proto::{Receipt, RecordEvidenceRequest, RegisterArtifactRequest};
 
 /// What a stream ships: [`Events`] or [`Registrations`].
 pub trait StreamKind: sealed::Kind {}
@@ -35,7 +35,7 @@ pub enum Events {}
 pub enum Registrations {}
 
 pub(crate) mod sealed {
-    use super::{Future, PlatformChannel, Request, Response, Status, Stream, Streaming};
+    use super::{Future, PlatformChannel, Receipt, Request, Response, Status, Stream, Streaming};
 
     /// Only what the contract has is.
     pub trait Kind: Send + Sync + 'static {
@@ -54,8 +54,8 @@ pub(crate) mod sealed {
         /// The key of an item.
         fn key(item: &mut Self::Item) -> &mut String;
 
-        /// The key that a result names.
-        fn result_key(result: &Self::Result) -> &str;
+        /// The key that a result names, and the receipt of its record.
+        fn key_and_receipt(result: &Self::Result) -> (&str, Option<&Receipt>);
 
         /// The item, numbered.
         fn request(sequence: i64, item: Self::Item) -> Self::Request;
@@ -73,7 +73,7 @@ pub(crate) mod sealed {
 
 macro_rules! kinds {
     ($($kind:ident: $item:ident, $result:ident, $request:ident, $response:ident, $method:ident, $path:literal,
-        $member:ident: $payload:ident;)*) => {
+        $member:ident: $payload:ident, $holder:ident;)*) => {
         $(impl sealed::Kind for $kind {
             type Item = $item;
             type Result = $result;
@@ -86,8 +86,8 @@ macro_rules! kinds {
                 &mut item.idempotency_key
             }
 
-            fn result_key(result: &$result) -> &str {
-                &result.idempotency_key
+            fn key_and_receipt(result: &$result) -> (&str, Option<&Receipt>) {
+                (&result.idempotency_key, result.$holder.as_ref().and_then(|holder| holder.receipt.as_ref()))
             }
 
             fn request(sequence: i64, item: $item) -> $request {
@@ -117,7 +117,7 @@ macro_rules! kinds {
 
 kinds! {
     Events: EventItem, EventResult, StreamEventsRequest, StreamEventsResponse, stream_events, "StreamEvents",
-        event: RecordEvidenceRequest;
+        event: RecordEvidenceRequest, ingestion;
     Registrations: RegistrationItem, RegistrationResult, StreamRegistrationsRequest, StreamRegistrationsResponse,
-        stream_registrations, "StreamRegistrations", registration: RegisterArtifactRequest;
+        stream_registrations, "StreamRegistrations", registration: RegisterArtifactRequest, registration;
 }

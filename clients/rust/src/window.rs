@@ -1,10 +1,11 @@
 //! What a stream has taken and the service has not acknowledged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
 use crate::Error;
+use crate::proto::Receipt;
 
 /// How much may be unacknowledged on a stream. One item alone may always go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +24,13 @@ impl Default for StreamBounds {
 
 pub(crate) type Told<R> = oneshot::Sender<Result<R, Error>>;
 
-pub(crate) struct Pending<I, R> {
-    pub(crate) item: I,
-    pub(crate) key: String,
+/// How many of the latest records may answer no other item: as many as a bulk call has items.
+const MAX_OWNERS: usize = 1_000;
+
+struct Pending<I, R> {
+    sequence: i64,
+    item: I,
+    key: String,
     bytes: usize,
     /// `None` once it has been told that the stream is over.
     told: Option<Told<R>>,
@@ -33,17 +38,19 @@ pub(crate) struct Pending<I, R> {
 
 pub(crate) struct Window<I, R> {
     bounds: StreamBounds,
-    /// By sequence, which is the order in which they were taken.
-    pending: BTreeMap<i64, Pending<I, R>>,
+    /// In the order in which they were taken.
+    pending: VecDeque<Pending<I, R>>,
     bytes: usize,
     next_sequence: i64,
-    /// What has a lower sequence was sent on the connection in use.
-    next_unsent: i64,
+    /// How many of them were sent on the connection in use.
+    sent: usize,
+    /// Where the latest records are, by index and log, and the key of the item that each answers.
+    owners: VecDeque<(i64, String, String)>,
 }
 
 impl<I: Clone, R> Window<I, R> {
     pub(crate) fn new(bounds: StreamBounds) -> Self {
-        Self { bounds, pending: BTreeMap::new(), bytes: 0, next_sequence: 0, next_unsent: 0 }
+        Self { bounds, pending: VecDeque::new(), bytes: 0, next_sequence: 0, sent: 0, owners: VecDeque::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -51,7 +58,7 @@ impl<I: Clone, R> Window<I, R> {
     }
 
     pub(crate) fn items(&self) -> Vec<I> {
-        self.pending.values().map(|pending| pending.item.clone()).collect()
+        self.pending.iter().map(|pending| pending.item.clone()).collect()
     }
 
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
@@ -61,50 +68,64 @@ impl<I: Clone, R> Window<I, R> {
     }
 
     pub(crate) fn add(&mut self, item: I, key: String, bytes: usize, told: Told<R>) {
-        self.pending.insert(self.next_sequence, Pending { item, key, bytes, told: Some(told) });
+        self.pending.push_back(Pending { sequence: self.next_sequence, item, key, bytes, told: Some(told) });
         self.next_sequence += 1;
         self.bytes += bytes;
     }
 
     /// On another connection all that is here is sent again.
     pub(crate) fn rewind(&mut self) {
-        self.next_unsent = self.pending.keys().next().copied().unwrap_or(self.next_sequence);
+        self.sent = 0;
     }
 
     /// The next one to send.
     pub(crate) fn take_unsent(&mut self) -> Option<(i64, I)> {
-        let (&sequence, pending) = self.pending.range(self.next_unsent..).next()?;
-        self.next_unsent = sequence + 1;
-        Some((sequence, pending.item.clone()))
+        let pending = self.pending.get(self.sent)?;
+        self.sent += 1;
+        Some((pending.sequence, pending.item.clone()))
     }
 
-    /// What is acknowledged is here no more. Where one of them cannot be, none of them is taken for it.
+    /// What is acknowledged is here no more; it must be the first that were sent. Where one of them cannot be, none of
+    /// them is taken for it.
     pub(crate) fn acknowledge(
         &mut self,
         acknowledged: Vec<(i64, Option<R>)>,
-        key_of: impl Fn(&R) -> &str,
+        key_and_receipt: impl Fn(&R) -> (&str, Option<&Receipt>),
     ) -> Result<Vec<(Told<R>, R)>, String> {
-        let mut seen = BTreeSet::new();
-        for (sequence, result) in &acknowledged {
-            let waits = self.pending.get(sequence).filter(|_| *sequence < self.next_unsent && seen.insert(*sequence));
-            let Some(pending) = waits else {
-                return Err(format!("acknowledged {sequence}, which waits for no acknowledgement"));
+        for (at, (sequence, result)) in acknowledged.iter().enumerate() {
+            let next = self.pending.get(at).filter(|pending| at < self.sent && pending.sequence == *sequence);
+            let Some(pending) = next else {
+                return Err(format!("acknowledged {sequence}, which was not the next"));
             };
-            if result.as_ref().is_none_or(|result| key_of(result) != pending.key) {
+            let Some((key, receipt)) = result.as_ref().map(&key_and_receipt).filter(|(key, _)| *key == pending.key)
+            else {
                 return Err(format!("acknowledged {sequence} by another idempotency key"));
+            };
+            // Items may ask the same, so that a record does not tell whose it is. Those with one key have one record.
+            let Some(Receipt { log_origin, leaf_index, .. }) = receipt else { continue };
+            match self.owners.iter().find(|(index, origin, _)| index == leaf_index && origin == log_origin) {
+                Some((_, _, owner)) if owner != key => {
+                    return Err(format!("acknowledged {sequence} with the record of another item"));
+                }
+                Some(_) => {}
+                None => self.owners.push_back((*leaf_index, log_origin.clone(), key.to_owned())),
+            }
+            if self.owners.len() > MAX_OWNERS {
+                self.owners.pop_front();
             }
         }
-        let settle = |(sequence, result): (i64, Option<R>)| {
-            let pending = self.pending.remove(&sequence)?;
+        self.sent -= acknowledged.len();
+        let settled = self.pending.drain(..acknowledged.len()).zip(acknowledged);
+        let settle = |(pending, (_, result)): (Pending<I, R>, (i64, Option<R>))| {
             self.bytes -= pending.bytes;
             pending.told.zip(result)
         };
-        Ok(acknowledged.into_iter().filter_map(settle).collect())
+        Ok(settled.filter_map(settle).collect())
     }
 
     /// Callers that wait for a result must get another error.
     pub(crate) fn give_up(&mut self) -> Vec<Told<R>> {
-        self.pending.values_mut().filter_map(|pending| pending.told.take()).collect()
+        self.pending.iter_mut().filter_map(|pending| pending.told.take()).collect()
     }
 }
 
@@ -142,19 +163,21 @@ mod tests {
     fn sends_each_item_once_a_connection_in_order() {
         let mut window = window(&["a", "b", "c"], 0);
         assert_eq!(sequences(&mut window), [0, 1, 2]);
-        window.acknowledge(vec![(0, Some("a")), (2, Some("c"))], |key| key).expect("they wait");
+        window.acknowledge(vec![(0, Some("a")), (1, Some("b"))], |key| (key, None)).expect("they wait");
         window.rewind();
         window.add("d", "d".to_owned(), 10, oneshot::channel().0);
-        assert_eq!(sequences(&mut window), [1, 3]);
-        assert_eq!(window.items(), ["b", "d"]);
+        assert_eq!(sequences(&mut window), [2, 3]);
+        assert_eq!(window.items(), ["c", "d"]);
     }
 
     #[test]
     fn takes_none_of_a_message_for_acknowledged_where_one_cannot_be() {
-        let wrong: [Vec<(i64, Option<&str>)>; 6] = [
+        let wrong: [Vec<(i64, Option<&str>)>; 7] = [
             vec![(0, Some("a")), (7, Some("h"))],
             vec![(0, Some("a")), (-1, Some("a"))],
             vec![(0, Some("a")), (0, Some("a"))],
+            // Out of order.
+            vec![(1, Some("b")), (0, Some("a"))],
             // Not sent yet on this connection.
             vec![(0, Some("a")), (2, Some("c"))],
             vec![(0, Some("a")), (1, Some("a"))],
@@ -162,10 +185,10 @@ mod tests {
         ];
         for acknowledged in wrong {
             let mut window = window(&["a", "b", "c"], 2);
-            assert!(window.acknowledge(acknowledged.clone(), |key| key).is_err(), "{acknowledged:?}");
+            assert!(window.acknowledge(acknowledged.clone(), |key| (key, None)).is_err(), "{acknowledged:?}");
             assert_eq!(window.items(), ["a", "b", "c"]);
-            window.acknowledge(vec![(0, Some("a"))], |key| key).expect("it waits");
-            assert!(window.acknowledge(vec![(0, Some("a"))], |key| key).is_err(), "a second time");
+            window.acknowledge(vec![(0, Some("a"))], |key| (key, None)).expect("it waits");
+            assert!(window.acknowledge(vec![(0, Some("a"))], |key| (key, None)).is_err(), "a second time");
         }
     }
 }

@@ -171,8 +171,8 @@ pub(crate) fn verify_items<Q: BulkRequest>(
         let since = sender.since.filter(|_| key.is_empty());
         let sender = Sender { since, ..sender.clone() };
         let one = verify_item(&complete(request), item, Some(&caller), &sender, keys)?;
-        let owner = if key.is_empty() { format!("item {at}") } else { key.to_owned() };
-        if *owners.entry((one.log_origin().to_owned(), one.leaf_index())).or_insert_with(|| owner.clone()) != owner {
+        let owner = (key, key.is_empty().then_some(at));
+        if *owners.entry((one.log_origin().to_owned(), one.leaf_index())).or_insert(owner) != owner {
             return Err(ReceiptError::new("one record answers two items"));
         }
         verified.push(Some(one));

@@ -45,7 +45,6 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["take a failed commit for one that was done, on a server", "throw new UnknownOutcomeError(\"The answer to a commit was lost.\", { cause });", "return \"COMMIT\";"],
     ],
     "stores/sql/appending.ts": [
-      ["take a log that another process begins for a lost one", "if (head !== undefined || this.#origin === undefined)", "", "postgres"],
       ["answer again without a commit", ".filter(({ edge }) => edge === undefined)", ".filter(() => false)"],
     ],
     "stores/sqlite/errors.ts": [

@@ -101,6 +101,8 @@ export async function appendBatches(
 ): Promise<Appended> {
   const { taking, tools, isBeginning = false } = options;
   const tenants = batches.map(({ tenantId }) => tenantId);
+  // Before the heads: another process may begin and anchor a log at any time.
+  const anchored = new Map(tenants.map((tenantId) => [tenantId, tools.anchor?.find(tenantId)]));
   // All are sent at once and answered in this order, so reads behind the locks see their state.
   const [heads, keptRows, indexes] = await Promise.all([
     lockHeads(connection, tenants, taking === "skip" ? "skip" : "wait"),
@@ -121,7 +123,7 @@ export async function appendBatches(
     parts.push({
       ...{ tenantId, records, head, index: indexes.get(tenantId), kept: kept.get(tenantId) ?? [] },
       handover: head === undefined ? [] : handoverOf(head, tools),
-      anchored: tools.anchor?.find(tenantId),
+      anchored: anchored.get(tenantId),
       ...(head && tools.recall(head)),
     });
   }
@@ -219,9 +221,7 @@ class Appending {
   /** Rejects with `UnsoundLogError` or `UnstorableError` if the tenant's batch cannot be appended. */
   async add(part: Part, read: ReadAgain | undefined, readTile: TileReader): Promise<Added> {
     const { tenantId, records, handover, kept, head, anchored } = part;
-    // A log that begins has no lock: if it was begun and anchored meanwhile, its head cannot be inserted.
-    if (head !== undefined || this.#origin === undefined)
-      requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
+    requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
     const plan = planBatch(
       records,
       knownScopes(kept, head, readTile, (recordId) => this.#tools.anchor?.notesErasure(tenantId, recordId) === true),

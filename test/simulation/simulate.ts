@@ -17,7 +17,7 @@ const usage = `npm run simulate -- [options]
   --trace FILE   write what happens to the first log, a line of JSON for each action; without trouble with power
   --replay FILE  check such a file against docs/model/append.qnt
   --mutation M   with this mistake in the product's code
-  --mutations    look for every mistake, in at most 400,000 steps each; fails if one is not found
+  --mutations    look for every mistake, in at most 600,000 steps each; fails if one is not found
 `;
 
 const { values } = parseArgs({
@@ -36,7 +36,7 @@ const { values } = parseArgs({
   },
 });
 const say = (text: string) => void process.stdout.write(`${text}\n`);
-const maxMutantSteps = 400_000;
+const maxMutantSteps = 600_000;
 const stepsOfSeed = Number(values.steps);
 
 if (values.help) say(usage);

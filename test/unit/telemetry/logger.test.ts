@@ -135,7 +135,7 @@ describe("secrets are removed from a log line, wherever they occur", () => {
   });
 
   test.each(["a.", "-----BEGIN A", "x://", "token=", "mtls-", "bearer ", '"token":"', "eyJ"])(
-    "and no text takes for ever: %j, many times",
+    "and every text ends: %j, many times",
     (text) => {
       const { logger, lines } = capture();
       logger.info({ text: text.repeat(50_000) }, "line");

@@ -208,8 +208,8 @@ const largeHeaders = violation("", "http.headers", "request headers are too larg
 
 const invalid = (given: Violation) => new ServiceError("invalid_request", given.message, { violations: [given] });
 
-/** Null: no caller of the eight routes receives it today. */
-const table: Readonly<Record<Reason, Row | readonly Row[] | null>> = {
+/** A text says when a reason happens that no route of the SDK's document gives. */
+const table: Readonly<Record<Reason, Row | readonly Row[] | string>> = {
   invalid_request: [
     {
       on: withBody,
@@ -299,17 +299,51 @@ const table: Readonly<Record<Reason, Row | readonly Row[] | null>> = {
     retryAfterSeconds: 5,
   },
   deadline_exceeded: { when: "The call took longer than the service allows.", example: "the deadline has passed" },
-  no_route: null,
-  invalid_client: null,
-  unsupported_encoding: null,
-  canceled: null,
+  no_route: "The path is not a route.",
+  invalid_client: "Tenant, client or secret is wrong on the session route.",
+  unsupported_encoding: "The message is compressed in a way that the service does not know.",
+  canceled: "The caller left before the answer. Only logs and metrics show it.",
 };
+
+/** What helps a caller. */
+export const remedies: Readonly<Record<Reason, string>> = {
+  invalid_request: "Correct the members in `violations`. A retry does not help.",
+  missing_token: "Send `Authorization: Bearer …` or `DPoP …`.",
+  invalid_token: "Forget the token. Compare its issuer, audience and claims with the settings.",
+  expired_token: "Fetch another token and call again, once.",
+  proof_of_possession_failed: "Present the certificate that the token is bound to, or a new proof by its key.",
+  tenant_mismatch: "Send no tenant header.",
+  missing_scope: "Add the scopes in `missing_scopes` to the client at the token issuer, and fetch another token.",
+  method_not_allowed: "Use a method that `Allow` names.",
+  idempotency_conflict: "Use a new key for another request. Do not repeat an erased one.",
+  request_timeout: "Send the body faster.",
+  body_too_large: "Send less; see [limits](limits.md).",
+  unsupported_media_type: "Send `application/json`, uncompressed.",
+  rate_limited: "Wait as long as `Retry-After` says.",
+  overloaded: "Retry, no sooner than told.",
+  internal: "Give `request_id` to the operator.",
+  issuer_unavailable: "Retry, no sooner than told. The operator checks the issuer.",
+  policy_unavailable: "Retry, no sooner than told.",
+  store_unavailable: "Retry with the same idempotency key. The record may exist.",
+  deadline_exceeded: "Retry with a longer deadline. The record may exist.",
+  no_route: "Compare the path with [API](api.md). Bulk, AuthZEN and sessions need a setting.",
+  invalid_client: "Check the secret. `clients rotate` makes a new one.",
+  unsupported_encoding: "Send it uncompressed.",
+  canceled: "Nothing: the caller ended the call.",
+};
+
+/** When the service gives a reason. */
+export function whenOf(reason: Reason): string {
+  const rows = table[reason];
+  return typeof rows === "string" ? rows : [...new Set([rows].flat().map(({ when }) => when))].join(" ");
+}
 
 /** Refusals of a route by status, in the order of the status. */
 export function refusalsOf(route: SdkRoute): ReadonlyMap<number, readonly Refusal[]> {
   const byStatus = new Map<number, Refusal[]>();
-  for (const [reason, rows] of Object.entries(table) as [Reason, Row | readonly Row[] | null][]) {
-    for (const { on, when, example, retryAfterSeconds, status = reasons[reason].httpStatus } of [rows ?? []].flat()) {
+  for (const [reason, rows] of Object.entries(table) as [Reason, (typeof table)[Reason]][]) {
+    if (typeof rows === "string") continue;
+    for (const { on, when, example, retryAfterSeconds, status = reasons[reason].httpStatus } of [rows].flat()) {
       if (on?.(route) === false) continue;
       const details = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
       const made = typeof example === "string" ? new ServiceError(reason, example, details) : example;

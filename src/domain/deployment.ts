@@ -77,6 +77,14 @@ export function unsupported(
   return [...violations, { field: "key_reference", rule: "key_reference.canonical", message }];
 }
 
+/**
+ * Violations of a question. Every decision request passes here, each of a call with several before the first is decided:
+ * a rule about all of them belongs here.
+ */
+export function wrongQuestion(deployment: Deployment, request: Named): readonly Violation[] {
+  return unsupported(deployment, request);
+}
+
 /** Throws `invalid_request` if there are violations. */
 export function refuseViolations(violations: readonly Violation[]): void {
   if (violations.length > 0) throw invalidRequests(violations);

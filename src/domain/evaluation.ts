@@ -8,7 +8,7 @@ import { canonicalText } from "../ledger/record/canonical.ts";
 import { policyActions } from "../policy/model/schema.ts";
 import { type BulkCall, type BulkLedger, handleAll, type StopRule } from "./bulk.ts";
 import { type Decided, type DecisionDependencies, decide, scopedRoute } from "./decision.ts";
-import { type RecordingLedger, unsupported } from "./deployment.ts";
+import { type RecordingLedger, unsupported, wrongQuestion } from "./deployment.ts";
 import { evaluationRequest, type Question } from "./evaluation-request.ts";
 import type { CallIdentity } from "./record.ts";
 import type { EvaluationRequest } from "./requests.ts";
@@ -61,7 +61,7 @@ export function createEvaluations(dependencies: EvaluationDependencies) {
       for (const [i, { question, at }] of questions.entries()) {
         if (i > 0 && i % readAtOnce === 0) await pause();
         const read = evaluationRequest(question, caller, actionOf);
-        const wrong = "operation" in read ? unsupported(deployment, read).map(asAsked) : read;
+        const wrong = "operation" in read ? wrongQuestion(deployment, read).map(asAsked) : read;
         violations.push(...wrong.map((violation) => ({ ...violation, field: at(violation.field) })));
         if ("operation" in read) requests.push(read);
         if (violations.length >= maxViolations) break;

@@ -1,7 +1,7 @@
 /** Answers of `protection-plan`, `policy-resolve` and `key-access-plan`. */
 import { decisionMembers, decisionWarnings, plaintextTransport } from "./answer.ts";
 import { type DecisionDependencies, type DecisionRequest, decide } from "./decision.ts";
-import { refuseViolations, unsupported } from "./deployment.ts";
+import { refuseViolations, wrongQuestion } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
 import { type KeyAccessRequest, type PolicyResolveRequest, type ProtectionPlanRequest, summarize } from "./requests.ts";
@@ -13,7 +13,7 @@ export type KeyAccessPlan = Awaited<ReturnType<typeof planKeyAccess>>;
 /** Decides what the deployment supports; with the members that all answers have. */
 async function decideSupported(dependencies: DecisionDependencies, call: CallIdentity, asked: DecisionRequest) {
   const { deployment, live } = dependencies;
-  refuseViolations(unsupported(deployment, asked.request));
+  refuseViolations(wrongQuestion(deployment, asked.request));
   const decided = await decide(dependencies, call, asked);
   const warnings = decisionWarnings(asked.request, decided.guidance);
   return { decided, platformDomains: platformDomains(live, call.caller.tenantId), warnings };

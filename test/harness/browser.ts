@@ -15,7 +15,7 @@ const quiet = [
 
 /**
  * Launches it for all tests of a file. To be called while the file loads. Resolves with a function that opens a page in a
- * context of its own, until the end of the test.
+ * separate context, until the end of the test.
  */
 export async function browserForFile() {
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: quiet });

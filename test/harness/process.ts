@@ -1,4 +1,4 @@
-/** Programs in processes of their own; the service as an operator starts it: `node src/main.js` and an environment. */
+/** Programs in separate processes; the service as an operator starts it: `node src/main.js` and an environment. */
 import {
   type ChildProcess,
   type ChildProcessByStdio,
@@ -93,7 +93,7 @@ export async function runProgram(command: string, args: readonly string[], optio
 }
 
 /**
- * Starts another server, and whatever that starts, as a group of its own. Resolves when it is ready; rejects with
+ * Starts another server, and whatever that starts, as one group of processes. Resolves when it is ready; rejects with
  * everything that it said if it ends before.
  *
  * @param isReady rejects until it is

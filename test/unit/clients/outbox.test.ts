@@ -131,7 +131,7 @@ const recorded = (idempotencyKey: string, leafIndex: bigint) => ({
 test.each([
   ["the record of an item with another key is refused", "b", 4n, false],
   ["the record of an item with the same key is taken", "a", 4n, true],
-  ["a record of its own is taken", "b", 5n, true],
+  ["another record is taken", "b", 5n, true],
 ])("%s", async (_name, key, leafIndex, isTaken) => {
   const outbox = new Outbox<Item, Settled>({});
   for (const each of ["a", key]) await outbox.add(item(each), 1);

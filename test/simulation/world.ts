@@ -157,6 +157,7 @@ export class World {
       maxQueuedPerTenant: random.pick([3, 16]),
       maxRecordsPerWrite: random.pick([2, 8]),
       gatherTurns: random.below(3),
+      tenantsAnsweredAtOnce: 1 + random.below(3),
       maxWritesInFlight: 1 + random.below(3),
       ...(random.chance(0.2) && { maxWaitMs: 2_000 }),
     };

@@ -230,11 +230,15 @@ export class Appender {
   async #write(shares: readonly Share[]): Promise<void> {
     const writes = await this.#attempt(shares);
     if (writes === undefined) return this.#inHalves(shares, (half) => this.#write(half));
-    const settling = writes.map(async (write) => {
-      await this.#settle(write);
-      this.#queues.release(write.share.tenantId);
-      this.#goOn();
-    });
+    const settling: Promise<void>[] = [];
+    for (const [at, write] of writes.entries()) {
+      if (at > 0 && at % this.#limits.tenantsAnsweredAtOnce === 0) await new Promise(setImmediate);
+      const settled = this.#settle(write).then(() => {
+        this.#queues.release(write.share.tenantId);
+        this.#goOn();
+      });
+      settling.push(settled);
+    }
     await Promise.all(settling);
   }
 

@@ -13,6 +13,11 @@ export interface AppenderLimits extends QueueLimits {
    * cost less in total, but a writer with its own core would be idle.
    */
   readonly gatherTurns: number;
+  /**
+   * Tenants whose receipts are signed in one turn of the event loop. Between two turns the next write begins with what
+   * callers sent meanwhile, so a writer with its own core is busy while the others are signed.
+   */
+  readonly tenantsAnsweredAtOnce: number;
   /** Size of one record's JSON text in UTF-8, before the ledger adds its members. */
   readonly maxRecordBytes: number;
 }
@@ -30,5 +35,6 @@ export const defaultAppenderLimits: AppenderLimits = {
   slowWriteMs: Number.POSITIVE_INFINITY,
   maxWaitMs: Number.POSITIVE_INFINITY,
   gatherTurns: 0,
+  tenantsAnsweredAtOnce: Number.POSITIVE_INFINITY,
   maxRecordBytes: 1024 * 1024,
 };

@@ -118,6 +118,24 @@ test("concurrent calls share a write; calls during it share the next", async () 
   expect(writer.writes).toHaveLength(2);
 });
 
+test("the next write begins while tenants of the last one are answered", async () => {
+  const { writer, appender } = setup({ tenantsAnsweredAtOnce: 1 });
+  const order: string[] = [];
+  const names = ["alice", "bob", "carol"];
+  const all = names.map(async (name) => {
+    await appender.append(makeRecord(tenant(name)));
+    order.push(name);
+  });
+  await writer.finish(0);
+  await all[0];
+  const next = appender.append(makeRecord(alice));
+  await writer.began(1);
+  order.push("next write");
+  await writer.finish(1);
+  await Promise.all([...all, next]);
+  expect(order).toEqual(["alice", "bob", "next write", "carol"]);
+});
+
 test("a write is delayed while every turn of the event loop brings calls, up to a bound", async () => {
   const appendInTurns = async (gatherTurns: number) => {
     const { writer, appender } = setup({ gatherTurns });

@@ -1,5 +1,5 @@
 /** The frame of every command: options, settings, answer, and exit code. */
-import { type Command, Option } from "commander";
+import { type Command, CommanderError, Option } from "commander";
 import { type SecurityEvent, securityFields } from "../../base/security-events.ts";
 import { visibleLine, visibleText } from "../../base/visible-text.ts";
 import type { ConfigFor, Use } from "../../config/config.ts";
@@ -77,7 +77,7 @@ interface Described<F extends Flags> {
   /** Help of each argument, by its form: `<file>`, or `[file]` if it may be absent. */
   readonly arguments?: Readonly<Record<string, string>>;
   readonly options?: F;
-  /** Exit code of an error without its own code. */
+  /** Exit code of an error without its own code, and of a wrong command line. */
   readonly refusalCode?: number;
   /** Does the work, or returns the step to confirm. */
   readonly run: (context: Context<Values<F>>) => Promise<Answer | Step | undefined> | Answer | Step | undefined;
@@ -99,6 +99,10 @@ export function command<const F extends Flags>(described: Described<F>): AnyComm
   const addTo = (group: Command, terminal: Terminal) => {
     const own = name.slice(name.lastIndexOf(" ") + 1);
     const added = group.command(own).description(says);
+    if (refusalCode !== undefined)
+      added.exitOverride(({ exitCode, code, message }) => {
+        throw new CommanderError(exitCode === 0 ? 0 : refusalCode, code, message);
+      });
     for (const [form, meaning] of Object.entries(described.arguments ?? {})) added.argument(form, meaning);
     for (const [flags, said] of Object.entries<string | Details>({ ...common, ...options }))
       added.addOption(optionOf(flags, said));

@@ -97,6 +97,10 @@ test("exits with 2 if nothing was compared", async () => {
   await refused(diff("--tenant", "t"), "--tenant: is about --since\n", 2);
   await refused(diff("--since", "1d", "--tenant", "../t"), "--tenant: is not a tenant id\n", 2);
   expect(await run("diff", join(directory, "old"), join(directory, "nowhere"))).toMatchObject({ code: 2 });
+  await refused(diff("--max-change", "0"), "unknown option '--max-change'", 2);
+  await refused(diff("--since", "yesterday"), "must be like 7d", 2);
+  await refused(run("diff", join(directory, "old")), "missing required argument 'new'", 2);
+  expect(await run("diff", "--help")).toMatchObject({ code: 0 });
 });
 
 test.each([
@@ -105,7 +109,7 @@ test.each([
   ["--max-changes", "-1"],
   ["--max-changes", "many"],
 ])("%s %s is refused", async (option, value) => {
-  await refused(diff(option, value), option);
+  await refused(diff(option, value), option, 2);
 });
 
 test("check names a policy that applies to no request, and fails if strict", async () => {

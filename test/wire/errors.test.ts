@@ -195,6 +195,8 @@ describe("bodies", () => {
     "Application/JSON",
     'application/json;charset="UTF-8"',
     "application/json ; charset=utf-8",
+    "application/json;",
+    "application/json; ; charset=utf-8;",
   ])("%s is accepted", async (type) => {
     const body = JSON.stringify(good);
     const headers = [...authorized(), `Content-Type: ${type}`, `Content-Length: ${Buffer.byteLength(body)}`];

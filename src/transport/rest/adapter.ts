@@ -54,10 +54,10 @@ function bodyProblem({ stream }: Source): ServiceError | undefined {
   return invalidRequest("", "body.absent", "a GET request has no body");
 }
 
-/** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §8.3.1). */
+/** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §5.6.6, §8.3.1). */
 function jsonProblem({ headers }: Source): ServiceError | undefined {
   const { "content-type": type, "content-encoding": encoding = "identity" } = headers;
-  if (type === undefined || !/^application\/json\s*(;\s*charset=("utf-8"|utf-8)\s*)?$/i.test(type))
+  if (type === undefined || !/^application\/json\s*(;\s*(charset=("utf-8"|utf-8)\s*)?)*$/i.test(type))
     return new ServiceError("unsupported_media_type", "content type must be application/json in UTF-8");
   if (encoding.toLowerCase() === "identity") return undefined;
   return new ServiceError("unsupported_media_type", "content encodings are not supported on this route");

@@ -1,32 +1,18 @@
-/** The ways on for a store that lost its anchor, or whose clock was ahead, and the checks of keys that were retired. */
+/** The ways on for a store that lost its anchor. */
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import type { Receipt } from "../../../src/ledger/ports/ledger.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
-import { givenOf, storeIn } from "../../contract/ledger-records.ts";
+import { storeIn } from "../../contract/ledger-records.ts";
 import { forTest } from "../../harness/lifetimes.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
-import {
-  directory,
-  eachWithStore,
-  erasing,
-  execute,
-  fileOf,
-  openLedger,
-  refused,
-  removeDatabase,
-  run,
-  served,
-} from "./surroundings.ts";
+import { directory, eachWithStore, execute, openLedger, refused, removeDatabase, run, served } from "./surroundings.ts";
 
 eachWithStore();
 
-/** What a service does between two starts. Gives the receipts. */
-async function serve(...tenants: readonly string[]): Promise<Receipt[]> {
-  return (await served(tenants)).map(({ receipt }) => receipt);
-}
+/** What a service does between two starts. */
+const serve = (...tenants: readonly string[]) => served(tenants);
 
 const loseAnchor = () => removeDatabase(storeIn(directory).anchorPath);
 
@@ -103,38 +89,5 @@ describe("ledger anchor adopt", () => {
       witness.answer = (response) => void response.writeHead(404).end();
       await refused(adopt(...accept), "it does not know the log");
     });
-  });
-});
-
-describe("retired keys", () => {
-  /** A store whose key was rotated after two leaves. Gives receipts from before, and from after the overlap. */
-  async function rotated() {
-    const [before] = await serve("alice");
-    await run("keys", "rotate", ...erasing);
-    const [overlap] = await serve("alice");
-    await run("keys", "rotate", "--finish", "--yes");
-    const [after] = await serve("alice");
-    const { out } = await run("keys", "show", "--retired");
-    const [current = "", retired = ""] = out.trim().split("\n");
-    return { before, overlap, after, current, retired };
-  }
-
-  const verify = (receipt: Receipt | undefined, ...keys: string[]) => {
-    const file = fileOf("receipt.json", JSON.stringify(givenOf(receipt as Receipt)));
-    return run("ledger", "receipt", "verify", file, ...keys.flatMap((key) => ["--key", key]));
-  };
-
-  test("are shown with the last size that they sign, and verify no larger tree", async () => {
-    const { before, overlap, after, current, retired } = await rotated();
-    expect(retired).toMatch(/@2$/);
-    const unbounded = retired.replace(/@2$/, "");
-    expect(await verify(before, current, retired)).toMatchObject({ code: 0 });
-    expect(await verify(overlap, current, retired)).toMatchObject({ code: 0 });
-    expect(await verify(after, current, retired)).toMatchObject({ code: 0 });
-    await refused(verify(overlap, retired), "up to 2 leaves, not 4");
-    expect(await verify(overlap, unbounded)).toMatchObject({ code: 0 });
-    await refused(verify(before, current), "not signed");
-    expect(await verify(before, `${unbounded}@1`)).toMatchObject({ code: 1 });
-    await refused(verify(before, `${unbounded}@x`), "--key");
   });
 });

@@ -103,10 +103,13 @@ describe("keys", () => {
     await run("keys", "rotate", ...erasing);
     const keys = (await run("keys", "show", "--retired")).out.trim().split("\n");
     expect(keys).toEqual([expect.not.stringContaining(before), before]);
-    const { cose, proof } = JSON.parse((await run("ledger", "receipt", recorded?.recordId ?? "", "--cose")).out);
+    const { out } = await run("ledger", "receipt", recorded?.recordId ?? "", "--cose");
+    const { cose, proof } = JSON.parse(out);
     const keyIds = keys.map((vkey) => Buffer.from(vkey.split("+")[1] ?? "", "hex"));
     expect(keyIds.map((keyId) => Buffer.from(cose, "base64").includes(keyId))).toEqual([false, true]);
     expect(proof.match(/^\u2014 /gm)).toHaveLength(1);
+    const both = keys.flatMap((vkey) => ["--key", vkey]);
+    expect((await run("ledger", "receipt", "verify", fileOf("receipt.json", out), ...both)).code).toBe(0);
     await serve("alice");
     const after = (await run("keys", "show", "--retired")).out.trim().split("\n");
     expect(after).toEqual([keys[0], `${before}@2`]);

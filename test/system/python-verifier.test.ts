@@ -20,9 +20,10 @@ import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { openWithAny, parseTrustedKey } from "../../src/ledger/tlog/trusted-key.ts";
 import { parseCosignerKey, requireQuorum } from "../../src/ledger/witness/cosignature.ts";
 import { folderForFile } from "../harness/folder.ts";
+import { randomOf } from "../harness/fuzz/random.ts";
 import { cosigner } from "../harness/witness.ts";
 import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
-import { changedLines, numbersFrom, otherValue } from "../unit/ledger/pack/mutations.ts";
+import { changedLines, otherValue } from "../unit/ledger/pack/mutations.ts";
 import { linesIn, verifyText } from "../unit/ledger/pack/packs.ts";
 import { decision, evidence, registration } from "../unit/ledger/pack/records.ts";
 import { startCommand } from "./clients-programs.ts";
@@ -109,7 +110,8 @@ describe("packs", () => {
     const log = richLog();
     const text = await log.pack(selection);
     const lines = linesIn(text);
-    const next = numbersFrom(Number.parseInt(createHash("sha256").update(name).digest("hex").slice(0, 8), 16));
+    const seed = createHash("sha256").update(name).digest().readInt32BE();
+    const { below: next } = randomOf(seed, 0);
     const texts: (string | Uint8Array)[] = [text];
     for (let count = 0; count < 100; count++) {
       texts.push(seal(changedLines(lines, next)));
@@ -351,7 +353,7 @@ describe("receipts", () => {
       { ingestion: { receipt: brief } },
       { context: { receipt } },
     ];
-    const next = numbersFrom(1);
+    const { below: next } = randomOf(1, 0);
     const texts = answers.map((answer) => JSON.stringify(answer));
     for (const [name, value] of Object.entries(receipt))
       for (let count = 0; count < 30; count++)

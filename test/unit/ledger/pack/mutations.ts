@@ -1,17 +1,6 @@
 /** Seeded changes of packs and receipts: of any byte, of any member, of the order of lines. */
 import type { PackLine } from "../../../../src/ledger/pack/format.ts";
 
-/** Numbers from 0 up to and without a bound, the same in every run of one seed (mulberry32). */
-export function numbersFrom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
-  };
-}
-
 /** One of the values that may stand in the place of another. */
 export function otherValue(value: unknown, next: (below: number) => number): unknown {
   if (typeof value === "number") return [value + 1, value - 1, -value, value + 0.5, `${value}`, null][next(6)];

@@ -9,7 +9,7 @@ import { startStaticIssuer } from "../../harness/issuer.ts";
 import { forFile } from "../../harness/lifetimes.ts";
 import { boundTo, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, dpopRule, inboundOf, manualTime, mtlsRule, patient } from "./world.ts";
+import { dpopRule, inboundOf, manualTime, mtlsRule, patient, startedWorld } from "./world.ts";
 
 const issuerKey = newTestKey("ES256", "issuer");
 const proofKeys = { own: newTestKey("ES256", "own"), other: newTestKey("ES256", "other") };
@@ -103,12 +103,8 @@ const examples = modes.flatMap((mode) => {
 });
 
 test("a token is accepted with its own key, by the configured method only", async () => {
-  const startOne = (mode: Mode) => {
-    const world = authenticatorOf(issuer.url, time, { proofOfPossession: rules[mode] });
-    world.start();
-    return world;
-  };
-  const worlds = { none: startOne("none"), mtls: startOne("mtls"), dpop: startOne("dpop") };
+  const startOne = (mode: Mode) => startedWorld(issuer.url, time, { proofOfPossession: rules[mode] });
+  const worlds = { none: await startOne("none"), mtls: await startOne("mtls"), dpop: await startOne("dpop") };
   const seen = new Set<string>();
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...modes), confirmation, presented, async (mode, bound, shown) => {

@@ -18,7 +18,7 @@ import {
   type TestKey,
   withPart,
 } from "../../harness/tokens.ts";
-import { authenticatorOf, dpopRule, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
+import { dpopRule, inboundOf, manualTime, patient, refusalOf, startedWorld } from "./world.ts";
 
 const issuerKey = newTestKey("ES256", "issuer");
 const callerKey = newTestKey("ES256", "caller");
@@ -36,12 +36,6 @@ async function tokenOf(key: TestKey, claims: Members = {}): Promise<string> {
   return mintToken(issuerKey, claimsOf(issuer.url, time.now(), { cnf: await boundTo(key), ...claims }));
 }
 
-function started(rule: Partial<DpopRule> = {}) {
-  const world = authenticatorOf(issuer.url, time, { proofOfPossession: dpopRule(rule) });
-  world.start();
-  return world;
-}
-
 /** The call that the proof is for, unless told otherwise. */
 function callOf(
   dpop: string | readonly string[],
@@ -52,8 +46,10 @@ function callOf(
 }
 
 const good = (claims: Members = {}, header: Members = {}) => mintProof(callerKey, target, claims, header);
-const authenticate = (inbound: InboundRequest, rule?: Partial<DpopRule>) =>
-  started(rule).authenticate(inbound, patient);
+async function authenticate(inbound: InboundRequest, rule?: Partial<DpopRule>) {
+  const world = await startedWorld(issuer.url, time, { proofOfPossession: dpopRule(rule) });
+  return world.authenticate(inbound, patient);
+}
 
 describe("a new proof by the bound key is accepted", () => {
   test.each(["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"])("signed with %s", async (algorithm) => {
@@ -229,8 +225,7 @@ test("the token of a DPoP call is challenged for the configured scheme, whatever
 test("an open stream continues although its token is verified again after its proof is too old", async () => {
   const later = manualTime(time.now());
   const proofOfPossession = { mode: "dpop", publicUrl, replayStore: memoryReplayStore(), nonces: undefined } as const;
-  const world = authenticatorOf(issuer.url, later, { proofOfPossession });
-  world.start();
+  const world = await startedWorld(issuer.url, later, { proofOfPossession });
   const accessToken = await tokenOf(callerKey, { exp: nowSeconds + 3_600 });
   const opening = callOf(mintProof(callerKey, { ...target, accessToken }), {}, accessToken);
   const caller = await world.authenticate(opening, patient);

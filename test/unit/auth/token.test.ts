@@ -11,7 +11,7 @@ import {
   newTestKey,
   withPart,
 } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, manualTime, patient, refusalOf } from "./world.ts";
+import { bearer, manualTime, patient, refusalOf, startedWorld } from "./world.ts";
 
 const algorithms = [
   "RS256",
@@ -36,14 +36,9 @@ const nowSeconds = time.now() / 1000;
 
 const issuer = await forFile(startStaticIssuer([weakKey, ...keys.values()].map(({ publicJwk }) => publicJwk)));
 
-function started() {
-  const authenticator = authenticatorOf(issuer.url, time);
-  authenticator.start();
-  return authenticator;
-}
-
 const claims = (overrides: Members = {}) => claimsOf(issuer.url, time.now(), overrides);
-const authenticate = (token: string) => started().authenticate(bearer(token), patient);
+const authenticate = async (token: string) =>
+  (await startedWorld(issuer.url, time)).authenticate(bearer(token), patient);
 
 describe("a good token", () => {
   test.each(algorithms)("signed with %s gives the caller", async (algorithm) => {

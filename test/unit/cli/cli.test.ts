@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { watch } from "../../harness/process.ts";
 import { directory, eachInDirectory, refused, run } from "./surroundings.ts";
 
 const samplePolicies = join(import.meta.dirname, "../../../policies");
@@ -37,13 +38,9 @@ describe("the command line", () => {
     const child = spawn(process.execPath, [program, "policy", "explain", "--help"], {
       stdio: ["ignore", "pipe", "pipe"],
     });
+    const { ended, errors } = watch(child);
     child.stdout.destroy();
-    let err = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      err += text;
-    });
-    const code = await new Promise((resolve) => child.once("close", resolve));
-    expect({ err, code }).toEqual({ err: "", code: 0 });
+    expect([await ended, errors()]).toEqual([{ code: 0, signal: null }, ""]);
   });
 
   test.each([
@@ -175,20 +172,16 @@ describe("policy test", () => {
     const copy = policies("tests/default.yaml", (text) => text);
     const program = join(import.meta.dirname, "../../../src/cli/cli.ts");
     const child = spawn(process.execPath, [program, "policy", "test", copy, "--watch"], {
-      stdio: ["ignore", "pipe", "inherit"],
+      stdio: ["ignore", "pipe", "pipe"],
     });
-    onTestFinished(() => void child.kill("SIGKILL"));
-    let out = "";
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      out += text;
-    });
-    await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 0 failed, /);
+    const { line, ended, stop } = watch(child);
+    onTestFinished(async () => void (await stop()));
+    await line(" 0 failed, ");
     const file = join(copy, "tests/default.yaml");
     writeFileSync(file, readFileSync(file, "utf8").replace("allow: true", "allow: false"));
-    await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 1 failed, /);
-    const ended = new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
+    await line(" 1 failed, ");
     child.kill("SIGINT");
-    expect(await ended).toBe("SIGINT");
+    expect((await ended).signal).toBe("SIGINT");
   });
 
   test("fails if nothing is tested", async () => {

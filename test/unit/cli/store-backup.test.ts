@@ -1,5 +1,5 @@
 /** `store backup` and what is restored from one; `store compact`. */
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import {
   copyFileSync,
   existsSync,
@@ -18,6 +18,7 @@ import type { ServiceLedger } from "../../../src/ledger/append/ledger.ts";
 import { verifyReceipt } from "../../../src/ledger/record/receipt.ts";
 import { parseTrustedKey } from "../../../src/ledger/tlog/trusted-key.ts";
 import { givenOf, storeIn } from "../../contract/ledger-records.ts";
+import { runProgram, watch } from "../../harness/process.ts";
 import {
   directory,
   eachWithStore,
@@ -65,11 +66,7 @@ test("a copy made under load is a whole store, readable by its owner only, with 
     while (!isOver) await append(4);
   })();
   // In a process of its own, as an operator makes it: this one goes on to write.
-  const made = await new Promise<string>((resolve, reject) =>
-    execFile(process.execPath, [program, "store", "backup", "--to", target(), "--json"], (error, out) =>
-      error === null ? resolve(out) : reject(error),
-    ),
-  );
+  const made = await runProgram(process.execPath, [program, "store", "backup", "--to", target(), "--json"]);
   isOver = true;
   await load;
   await ledger.close();
@@ -139,12 +136,9 @@ describe("a failed backup replaces nothing, and leaves nothing", () => {
     // A limit of the process stands in for the disk's: what is beyond is not written.
     const limited = `trap '' XFSZ; ulimit -f 64; exec "$0" "$@"`;
     const child = spawn("sh", ["-c", limited, process.execPath, program, "store", "backup", "--to", target()]);
-    let err = "";
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      err += text;
-    });
-    expect(await new Promise((resolve) => child.once("close", resolve))).toBe(1);
-    expect(err).toContain(`cannot be copied to ${target()}.partial`);
+    const { ended, errors } = watch(child);
+    expect((await ended).code).toBe(1);
+    expect(errors()).toContain(`cannot be copied to ${target()}.partial`);
     expect(readdirSync(directory).filter((name) => name.startsWith("backup"))).toEqual([]);
   });
 

@@ -4,6 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseTenantId, type RecordId, type TenantId } from "../../src/base/ids.ts";
@@ -19,10 +20,9 @@ import { administering, backendOf, recordIn } from "../harness/ledger.ts";
 import { forFile } from "../harness/lifetimes.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { testStores } from "../harness/stores.ts";
-import type { Members } from "../harness/tokens.ts";
+import { run, settingsForTest } from "../unit/cli/surroundings.ts";
 import { filesOf, readCookbook } from "../unit/policy/document.ts";
 import type { Files } from "../unit/policy/harness.ts";
-import { dossierDeclarations, dossierFiles, recordedFactsHold } from "./registered/recorded-facts.ts";
 
 const scope = "platform-api.access policy.read keys.use artifacts.write";
 const labels = ["restricted", "label-of-tenant-a"];
@@ -36,16 +36,44 @@ function cookbook(): Files {
   return { ...base, ...filesOf(own?.snippets ?? []) };
 }
 
+/** Decides by an attribute of the caller, what was registered, and entities. */
+const byClearance = `@id("dossiers-by-clearance")
+forbid (principal, action == Action::"access", resource)
+when { context.claimed has purpose && context.claimed.purpose == "dossier" }
+unless
+{
+  context has registered && context.registered.label_set_ever has max_rank && principal has clearance &&
+  principal.clearance >= context.registered.label_set_ever.max_rank
+};
+`;
+const declarations = `caller_attributes: { clearance: { type: whole_number } }
+entities: { schema: org.cedarschema, files: [org.json], labels: Org::Label }
+`;
+
+function ranking(ranks: Readonly<Record<string, number>>): string {
+  const ranked = Object.entries(ranks);
+  return JSON.stringify(
+    ranked.map(([id, rank]) => ({ uid: { type: "Org::Label", id }, attrs: { rank }, parents: [] })),
+  );
+}
+
 /** The same, and what one test has besides. */
 function directoryFiles(): Files {
   const files = cookbook();
-  return { ...files, ...dossierFiles, "manifest.yaml": `${files["manifest.yaml"]}${dossierDeclarations}` };
+  return {
+    ...files,
+    "manifest.yaml": `${files["manifest.yaml"]}${declarations}`,
+    "org.cedarschema": "namespace Org {\n  entity Label = { rank: Long };\n}\n",
+    "org.json": ranking({ secret: 3, top: 9 }),
+    "platform/dossiers.cedar": byClearance,
+  };
 }
 
 interface Asked {
   readonly principal?: string;
   readonly tenant?: string;
   readonly scopes?: string;
+  readonly clearance?: number;
 }
 
 const issuer = await issuerForFile();
@@ -61,7 +89,6 @@ describe.each(testStores)("%s", async (storeName, startStore) => {
   let made = 0;
 
   const tenantOf = (text: string) => parseTenantId(text) as TenantId;
-  const tokenOf = (claims: Members) => issuer.token({ scope, ...claims });
   const erase = async (recordId: RecordId) => {
     const statement = { reason: "request 7", operator: "olga" };
     const result = await administering(store, (administration) =>
@@ -76,11 +103,11 @@ describe.each(testStores)("%s", async (storeName, startStore) => {
     const call = async (
       route: string,
       body: object,
-      { principal = "owner", tenant = "tenant-a", scopes = "" }: Asked,
+      { principal = "owner", tenant = "tenant-a", scopes = "", ...others }: Asked,
     ) => {
       const own = clients[made++ % clients.length]?.find(({ name }) => name === wire) as WireClient;
-      const claims = { tenant_id: tenant, principal_id: principal, scope: `${scope} ${scopes}`.trim() };
-      const token = tokenOf(claims);
+      const claims = { tenant_id: tenant, principal_id: principal, scope: `${scope} ${scopes}`.trim(), ...others };
+      const token = issuer.token(claims);
       const method = methodOn(`/v1/sdk/${route}`);
       return answerOf(await own.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` }));
     };
@@ -202,14 +229,46 @@ describe.each(testStores)("%s", async (storeName, startStore) => {
       await register(document, { labels: [] });
       expect(await open(document, {}, may)).toBe(unknown);
     });
-  });
 
-  test("decisions by every kind of fact replay and are explained after all facts changed", async () => {
-    const reload = async () => {
+    test("decisions by every kind of fact replay and are explained after all facts changed", async () => {
+      settingsForTest({ ...store.settings, SVC_POLICY_DIR: policies });
+      const document = newDocument();
+      const access = async (clearance: number) => {
+        const body = { operation: "access", purpose: "dossier", artifact_digest: `sha256:${document.hex}` };
+        return (await call("policy-resolve", { ...body, ...bodyOf(document.id) }, { clearance })).decision;
+      };
+      const command = async (word: string, { decision_id: id }: { readonly decision_id: string }) => {
+        const { out, code } = await run("policy", word, "--tenant", "tenant-a", "--decision", id, "--json");
+        return { ...JSON.parse(out), code };
+      };
+      const first = await register(document, { labels: ["secret"] });
+      const decided = [await access(3), await access(2)];
+      expect(decided).toMatchObject([{ allow: true }, { allow: false, reasons: ["platform/dossiers-by-clearance"] }]);
+
+      const second = await register(document, { labels: ["top"] });
+      expect(await access(3)).toMatchObject({ allow: false });
+      writeFileSync(join(policies, "org.json"), ranking({ secret: 1, top: 2 }));
       for (const { app } of replicas) await app.reload();
-    };
-    const urls = replicas.map(({ url }) => url);
-    await recordedFactsHold({ store, policies, urls, reload, token: tokenOf, erase });
+      expect(await access(2)).toMatchObject({ allow: true });
+      await erase(second);
+      for (const [index, clearance] of [3, 2].entries()) {
+        const replayed = await command("replay", decided[index]);
+        expect(replayed).toMatchObject({ code: 0, status: "reproduced", own: { differences: [] } });
+        expect(replayed.recorded.caller_attributes).toEqual({ clearance });
+        // Asked what would be so now, the old facts meet the new ranks.
+        expect(replayed.current.outcome.allow).toBe(true);
+        const { allow, reasons } = decided[index];
+        const explained = await command("explain", decided[index]);
+        expect(explained).toMatchObject({ code: 0, allow, reasons });
+        const read = JSON.stringify(explained.layers);
+        for (const input of [`"caller.attributes.clearance":${clearance}`, '"registered.labels_ever":["secret"]'])
+          expect(read).toContain(input);
+      }
+      await erase(first);
+      for (const decision of decided)
+        for (const word of ["replay", "explain"])
+          expect(await command(word, decision)).toMatchObject({ ok: false, status: "erased", code: 1 });
+    });
   });
 
   test("the store is sound, with its index of registrations", async () => {

@@ -3,7 +3,7 @@ import { toBinary } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { gatewayForFile, lockStore, rest } from "../harness/gateway.ts";
-import { frame, refusalInConnect, refusalInEnvelope, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
+import { frame, refusalInEnvelope, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H1Answer, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, type H2Call, h2Call, h2Connect } from "../harness/h2.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
@@ -298,23 +298,4 @@ describe("routes", () => {
     for (const name of ["content-type", "content-length", "cache-control"])
       expect(head?.headers.get(name)).toBe(get?.headers.get(name));
   });
-});
-
-describe("requests that would cost the service more than their caller", () => {
-  test.each(["/", "application/json, text/plain", "application/json,"])(
-    "a content type of %j is refused after route, method and credentials",
-    async (type) => {
-      const headers = { "content-type": type };
-      const reasonOf = async (path: string, options: Parameters<typeof rest>[1]) => {
-        const { body } = await rest(`${gateway.url}${path}`, options);
-        return body.error?.reason ?? refusalInConnect(JSON.stringify(body)).reason;
-      };
-      expect(await reasonOf("/v1/sdk/zz", { method: "POST", headers })).toBe("no_route");
-      expect(await reasonOf("/v1/sdk/evidence", { method: "PUT", headers })).toBe("method_not_allowed");
-      for (const path of ["/v1/sdk/evidence", "/platform.sdk.v1.EvidenceService/RecordEvidence"]) {
-        expect(await reasonOf(path, { method: "POST", headers })).toBe("missing_token");
-        expect(await reasonOf(path, { method: "POST", headers, token })).toBe("unsupported_media_type");
-      }
-    },
-  );
 });

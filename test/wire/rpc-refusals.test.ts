@@ -150,8 +150,11 @@ test("a conversation over HTTP/1.1 gets the answer that it needs HTTP/2", async 
 });
 
 test("the JSON routes keep their error envelope for any content type", async () => {
-  for (const type of ["application/grpc", "application/grpc-web", "application/connect+proto"]) {
+  const types = ["application/grpc", "application/grpc-web", "application/connect+proto"];
+  for (const type of [...types, "/", "application/json, text/plain", "application/json,"]) {
     const headers = { "content-type": type };
+    const typed = { method: "POST", headers, token };
+    expect((await rest(`${gateway.url}/v1/sdk/evidence`, typed)).body.error.reason).toBe("unsupported_media_type");
     const missing = await rest(`${gateway.url}/v1/sdk/nothing`, { method: "POST", headers });
     expect([missing.status, missing.body.error.reason]).toEqual([404, "no_route"]);
     const put = await rest(`${gateway.url}/v1/sdk/whoami`, { method: "PUT", headers });

@@ -2,19 +2,16 @@
 import { writeFile } from "node:fs/promises";
 import type { ClientHttp2Session } from "node:http2";
 import { join } from "node:path";
-import { fromBinary } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
-import { type WhoAmIResponse, WhoAmIResponseSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
+import { whoamiOverGrpc, whoamiOverRest, whoamiPaths } from "../harness/both-wires.ts";
 import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
-import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
-import { h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Call, h2Connect } from "../harness/h2.ts";
+import { h2Connect } from "../harness/h2.ts";
 import { forTest } from "../harness/lifetimes.ts";
-import { mintProof, type ProofTarget } from "../harness/proofs.ts";
-import { newTestKey } from "../harness/tokens.ts";
+import { mintProof } from "../harness/proofs.ts";
+import { type Members, newTestKey } from "../harness/tokens.ts";
 
-const restPath = "/v1/sdk/whoami";
-const rpcPath = "/platform.sdk.v1.DiscoveryService/WhoAmI";
+const wires = ["REST", "gRPC"] as const;
+type Wire = (typeof wires)[number];
 const key = newTestKey("ES256", "caller");
 const client = {
   clientId: "payroll-service",
@@ -49,77 +46,36 @@ async function boundToken({ issuer }: Gateway): Promise<string> {
   return access_token;
 }
 
-interface Outcome {
-  readonly tenant?: string;
-  readonly refusal?: Pick<WireRefusal, "reason" | "message">;
-  readonly challenge?: string | undefined;
-  readonly nonce?: string | undefined;
+/** A proof for the call on this protocol; the same for both gateways, which callers reach under one name. */
+function proofOn(wire: Wire, claims: Members = {}): string {
+  const method = wire === "REST" ? "GET" : "POST";
+  const target = { method, url: `http://localhost${whoamiPaths[wire]}`, accessToken: token, nowMs: Date.now() };
+  return mintProof(key, target, claims);
 }
 
-interface Wire {
-  readonly name: string;
-  /** What a proof must be for; the same for both gateways, which callers reach under one name. */
-  readonly target: () => ProofTarget;
-  readonly call: (gateway: Gateway, headers: Record<string, string>) => Promise<Outcome>;
+/** What came of the call with these headers; nothing if it was let in. */
+async function call(wire: Wire, gateway: Gateway, headers: Record<string, string>) {
+  const lines = Object.entries(headers);
+  const over = () =>
+    whoamiOverGrpc(sessions.get(gateway) as ClientHttp2Session, [[":authority", "localhost"], ...lines]);
+  const { refusal, header } = wire === "REST" ? await whoamiOverRest(gateway.url, lines) : await over();
+  return refusal && { ...refusal, challenge: header("www-authenticate"), nonce: header("dpop-nonce") };
 }
 
-const wires: readonly Wire[] = [
-  {
-    name: "REST",
-    target: () => ({ method: "GET", url: `http://localhost${restPath}`, accessToken: token, nowMs: Date.now() }),
-    async call({ url }, headers) {
-      const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-      const answer = await h1Exchange(url, h1Request(`GET ${restPath}`, lines));
-      const body = JSON.parse(answer?.text ?? "");
-      if (body.error === undefined) return { tenant: body.caller.tenant_id };
-      const { reason, message } = body.error;
-      return {
-        refusal: { reason, message },
-        challenge: answer?.headers.get("www-authenticate"),
-        nonce: answer?.headers.get("dpop-nonce"),
-      };
-    },
-  },
-  {
-    name: "gRPC",
-    target: () => ({ method: "POST", url: `http://localhost${rpcPath}`, accessToken: token, nowMs: Date.now() }),
-    async call(gateway, headers) {
-      const { trailers, body } = await h2Call(sessions.get(gateway) as ClientHttp2Session, {
-        path: rpcPath,
-        headers: { ":authority": "localhost", "content-type": "application/grpc", te: "trailers", ...headers },
-        body: frame(Buffer.alloc(0)),
-      });
-      const refusal = refusalInTrailers(trailers);
-      if (refusal === undefined) return { tenant: whoAmI(body).caller?.tenantId ?? "" };
-      const { reason, message } = refusal;
-      return {
-        refusal: { reason, message },
-        challenge: trailers["www-authenticate"] as string | undefined,
-        nonce: trailers["dpop-nonce"] as string | undefined,
-      };
-    },
-  },
-];
-
-function whoAmI(body: Buffer): WhoAmIResponse {
-  return fromBinary(WhoAmIResponseSchema, body.subarray(5));
-}
-
-describe.each(wires)("$name", ({ call, target }) => {
-  const signed = () => ({ authorization: `DPoP ${token}`, dpop: mintProof(key, target()) });
+describe.each(wires)("%s", (wire) => {
+  const signed = () => ({ authorization: `DPoP ${token}`, dpop: proofOn(wire) });
   const used = { reason: "proof_of_possession_failed", message: "the DPoP proof was used before" };
 
   test("a replayed proof is refused, by the gateway that accepted it and by the other", async () => {
     const headers = signed();
-    expect(await call(first, headers)).toEqual({ tenant: "tenant-a" });
-    for (const gateway of [first, second]) expect(await call(gateway, headers)).toMatchObject({ refusal: used });
+    expect(await call(wire, first, headers)).toBeUndefined();
+    for (const gateway of [first, second]) expect(await call(wire, gateway, headers)).toMatchObject(used);
   });
 
   test("the token as a bearer token is refused, with a proof and without", async () => {
     for (const headers of [{}, { dpop: signed().dpop }]) {
-      const { refusal, challenge } = await call(first, { ...headers, authorization: `Bearer ${token}` });
-      expect(refusal?.reason).toBe("proof_of_possession_failed");
-      expect(challenge).toMatch(/^DPoP /);
+      const refused = await call(wire, first, { ...headers, authorization: `Bearer ${token}` });
+      expect(refused).toMatchObject({ reason: used.reason, challenge: expect.stringMatching(/^DPoP /) });
     }
   });
 });
@@ -130,23 +86,21 @@ test("with nonces, a proof needs the newest one, which the refusal returns", asy
   const withNonces = { ...env, SVC_DPOP_NONCE_KEY: file, SVC_OIDC_ISSUER: first.issuer.url };
   const gateway = await forTest(startGateway({ dataDir: first.dataDir, env: withNonces }));
   sessions.set(gateway, await h2Connect(gateway.url));
-  for (const { call, target } of wires) {
-    const authorization = `DPoP ${token}`;
-    const asked = await call(gateway, { authorization, dpop: mintProof(key, target()) });
-    expect(asked.challenge).toContain('error="use_dpop_nonce"');
-    const { nonce = "" } = asked;
-    expect(nonce).not.toBe("");
-    const dpop = mintProof(key, target(), { nonce });
-    expect(await call(gateway, { authorization, dpop })).toEqual({ tenant: "tenant-a" });
+  for (const wire of wires) {
+    const ask = (claims: Members = {}) =>
+      call(wire, gateway, { authorization: `DPoP ${token}`, dpop: proofOn(wire, claims) });
+    const wanted = { challenge: expect.stringContaining('error="use_dpop_nonce"'), nonce: expect.stringMatching(/./) };
+    const asked = await ask();
+    expect(asked).toMatchObject(wanted);
+    expect(await ask({ nonce: asked?.nonce })).toBeUndefined();
     // A nonce of another secret is requested again; a secret that is too short changes nothing.
-    await writeFile(file, `${target().method.padEnd(40, "x")}\n`);
+    await writeFile(file, `${wire.padEnd(40, "x")}\n`);
     await gateway.app.reload();
     await writeFile(file, "short");
     await gateway.app.reload();
-    const askedAgain = await call(gateway, { authorization, dpop: mintProof(key, target(), { nonce }) });
-    expect(askedAgain.challenge).toContain('error="use_dpop_nonce"');
-    const newest = mintProof(key, target(), { nonce: askedAgain.nonce ?? "" });
-    expect(await call(gateway, { authorization, dpop: newest })).toEqual({ tenant: "tenant-a" });
+    const askedAgain = await ask({ nonce: asked?.nonce });
+    expect(askedAgain).toMatchObject(wanted);
+    expect(await ask({ nonce: askedAgain?.nonce })).toBeUndefined();
   }
   expect(gateway.logged.join("")).toContain("SVC_DPOP_NONCE_KEY: holds a secret of fewer than 32 characters");
 });

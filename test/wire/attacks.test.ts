@@ -60,11 +60,14 @@ describe("guessing the secret of a session client", () => {
       const attacker = { "x-forwarded-for": name === "REST" ? "198.51.100.7" : "198.51.100.8" };
       const outcomes = [];
       for (let i = 0; i < 20; i++) {
-        // By turns at both replicas, for a client that is there and for others.
-        const guess = { ...right, clientId: i % 4 === 0 ? `guess-${i}` : client.clientId, clientSecret: `guess-${i}` };
+        // By turns at both replicas, for a client that is there, for others, and for a tenant that is not.
+        const others = [{ clientId: `guess-${i}` }, { tenantId: `guess-${i}` }];
+        const guess = { ...right, clientSecret: `guess-${i}`, ...others[i % 4] };
         outcomes.push(await call(urls[i % 2] as string, guess, attacker));
       }
-      for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: "invalid_client" });
+      const message = "the client credentials are not valid";
+      for (const outcome of outcomes)
+        expect(outcome).toEqual({ reason: "invalid_client", message, retryAfter: undefined });
       for (const url of urls) {
         const refused = await call(url, right, attacker);
         expect(refused).toMatchObject({ reason: "rate_limited", retryAfter: expect.stringMatching(/^[1-9]\d?$/) });

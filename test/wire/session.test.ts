@@ -61,23 +61,6 @@ describe("with session clients", () => {
       expect(plan.body.error).toMatchObject({ reason: "missing_scope", missing_scopes: ["policy.read"] });
       expect(await call(gateway.url, { ...ask, requestedScopes: ["keys.use"] })).toMatchObject({ scope: "" });
     });
-
-    test("an unknown client, a wrong secret and a wrong tenant get the same answer", async () => {
-      const wrong = [
-        { ...ask, clientId: "nobody" },
-        { ...ask, clientSecret: "x".repeat(43) },
-        { ...ask, clientSecret: other.secret },
-        { ...ask, tenantId: "tenant-b" },
-        { ...ask, tenantId: "tenant-x" },
-      ];
-      for (const each of wrong) {
-        expect(await call(gateway.url, each)).toEqual({
-          reason: "invalid_client",
-          message: "the client credentials are not valid",
-          retryAfter: undefined,
-        });
-      }
-    });
   });
 
   test("a malformed request is refused with the fault's path, and none of its values", async () => {

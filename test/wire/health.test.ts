@@ -1,13 +1,6 @@
 import { type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
-import {
-  credentials,
-  Client as GrpcClient,
-  type ServiceError as GrpcError,
-  makeGenericClientConstructor,
-  status,
-} from "@grpc/grpc-js";
-import { service as healthDefinition } from "grpc-health-check";
+import { credentials, Client as GrpcClient, type ServiceError as GrpcError, status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
 import { gatewayForFile, startGateway } from "../harness/gateway.ts";
@@ -40,20 +33,6 @@ describe("Check", () => {
       expect(await health.check({ service })).toMatchObject({ status: Status.SERVING });
     }
     await expect(health.check({ service: "platform.sdk.v1.SessionService" })).rejects.toMatchObject({ code: 5 });
-  });
-
-  test("answers the client of the protocol's own package", async () => {
-    const HealthClient = makeGenericClientConstructor(healthDefinition, "Health");
-    const client = new HealthClient(new URL(gateway.url).host, credentials.createInsecure());
-    onTestFinished(() => client.close());
-    const check = (service: string) =>
-      new Promise<string>((resolve) => {
-        client.check?.({ service }, (error: GrpcError | null, answer: { status: string }) =>
-          resolve(error === null ? answer.status : (status[error.code] as string)),
-        );
-      });
-    expect(await check("")).toBe("SERVING");
-    expect(await check("nobody")).toBe("NOT_FOUND");
   });
 
   test("lists the state of every public service", async () => {

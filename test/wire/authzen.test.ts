@@ -324,11 +324,6 @@ describe("several questions", () => {
       "evaluations[1].action.name",
     ],
     ["a single one with it", { ...readsAlice, evaluations: [{ action: action("fly") }] }, "evaluations[0].action.name"],
-    [
-      "an unknown semantic",
-      { evaluations: [readsAlice], options: { evaluations_semantic: "any" } },
-      "options.evaluations_semantic",
-    ],
     ["more than may be", { ...readsAlice, evaluations: Array.from({ length: 101 }, () => ({})) }, "evaluations"],
     ["one twice", `{"evaluations":[${text.replace("}", ',"id":"bob"}')}]}`, "evaluations[0].subject.id"],
   ])("%s refuses the whole request", async (_name, body, field) => {

@@ -153,7 +153,7 @@ describe("with the defaults", () => {
     }
   });
 
-  test("reads of cited records and of registrations have spans of their own", async () => {
+  test("reads of cited records and of registrations have spans of their own, without the names of artifacts", async () => {
     const route = "/v1/sdk/artifact-register";
     const registration = sampleCalls().find((call) => call.route === route)?.body as Record<string, unknown>;
     const planned = await rest(gateway.url + plan.restPath, { token, body: planCall });
@@ -164,6 +164,7 @@ describe("with the defaults", () => {
     expect(ofTrace(id).map(({ name }) => name)).toEqual(
       expect.arrayContaining(["authenticate", "ledger.find", "ledger.registrations", "ledger.append"]),
     );
+    expect(receiver.bytes.join("")).not.toContain(registration.artifact_digest);
   });
 
   test("a call that is refused is traced on every protocol", async () => {

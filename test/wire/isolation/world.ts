@@ -13,7 +13,6 @@ import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { administering, backendOf } from "../../harness/ledger.ts";
 import { forFile } from "../../harness/lifetimes.ts";
 import { methodOn, requestFromRest } from "../../harness/methods.ts";
-import { type OtlpReceiver, startOtlpReceiver, tracedBy } from "../../harness/otlp.ts";
 import {
   newSessionKey,
   type SessionAsk,
@@ -46,10 +45,6 @@ export interface World {
   readonly store: TestStore;
   /** Its policy directory. */
   readonly policies: string;
-  /** Every line that the service logged so far. */
-  logged(): readonly string[];
-  /** What it exported of calls that came with a sampled trace. */
-  readonly traced: Pick<OtlpReceiver, "spans" | "bytes">;
   /** Base URLs: of the service, of one on the same store that asks for DPoP proofs, of the operator listener. */
   readonly url: string;
   readonly proofUrl: string;
@@ -81,9 +76,7 @@ export async function worldForFile(store: TestStore): Promise<World> {
   const logKeys = () => (readKeyFile(store.settings.SVC_LEDGER_KEY) ?? []).map(({ publicKey }) => publicKey);
   const witness = await forFile(startWitness({ logKeys }));
   const env = await settingsOf(store, issuer, witness);
-  const traced = await forFile(startOtlpReceiver());
-  const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: traced.url, OTEL_TRACES_SAMPLER: "parentbased_always_off" };
-  const gateway = await gatewayForFile({ dataDir: store.folder, env, ...tracedBy(tracing) });
+  const gateway = await gatewayForFile({ dataDir: store.folder, env });
   const withProofs = await gatewayForFile({
     dataDir: store.folder,
     env: { ...env, SVC_PROOF_OF_POSSESSION: "dpop", SVC_SESSION_CLIENTS: undefined, SVC_SESSION_KEY: undefined },
@@ -94,9 +87,7 @@ export async function worldForFile(store: TestStore): Promise<World> {
   let bases = 1000;
   return {
     store,
-    traced,
     policies: env.SVC_POLICY_DIR as string,
-    logged: () => gateway.logged,
     url: gateway.url,
     proofUrl: withProofs.url,
     opsUrl: gateway.opsUrl,

@@ -26,6 +26,15 @@ export interface TestClient {
   readonly attributes?: AttributeValues;
 }
 
+/** One of tenant-a, unless said otherwise. */
+export function testClient(changes: Partial<TestClient> = {}): TestClient {
+  const named = { tenantId: "tenant-a", clientId: "payroll-service", secret: "s".repeat(43) };
+  return { ...named, scopes: ["platform-api.access"], ...changes };
+}
+
+/** What it asks for a session with. */
+export const askOf = ({ tenantId, clientId, secret }: TestClient) => ({ tenantId, clientId, clientSecret: secret });
+
 /** What came of asking for a session. */
 export type SessionOutcome =
   | {

@@ -9,7 +9,7 @@ import { h2Connect } from "../harness/h2.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { forFile } from "../harness/lifetimes.ts";
-import { sessionCallers, startSessionDeployment } from "../harness/sessions.ts";
+import { askOf, sessionCallers, startSessionDeployment, testClient } from "../harness/sessions.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const issuer = await issuerForFile();
@@ -42,13 +42,8 @@ describe("a forged token", () => {
   });
 });
 
-const client = {
-  tenantId: "tenant-a",
-  clientId: "payroll-service",
-  secret: "s".repeat(43),
-  scopes: ["platform-api.access"],
-};
-const right = { tenantId: client.tenantId, clientId: client.clientId, clientSecret: client.secret };
+const client = testClient();
+const right = askOf(client);
 const deployment = await forFile(startSessionDeployment([client]));
 const replica = await gatewayForFile({ dataDir: deployment.gateway.dataDir, env: deployment.env });
 

@@ -10,7 +10,7 @@ import { recordIn } from "../harness/ledger.ts";
 import { forFile, forTest } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
 import { authzenMethods, requestFromRest } from "../harness/methods.ts";
-import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
+import { askOf, sessionByRest, startSessionDeployment, testClient } from "../harness/sessions.ts";
 
 const delegating = { scope: "platform-api.access policy.read keys.use decisions.delegate" };
 const searches = ["subject", "resource", "action"].map((searched) => `/access/v1/search/${searched}`);
@@ -243,15 +243,10 @@ test.each(Object.entries({ todos, gateways }))("%s: every pair is decided as sta
 });
 
 test("a session token cannot ask about another subject, whatever its scopes", async () => {
-  const client = {
-    tenantId: "tenant-a",
-    clientId: "viewer",
-    secret: "s".repeat(43),
-    scopes: delegating.scope.split(" "),
-  };
+  const client = testClient({ clientId: "viewer", scopes: delegating.scope.split(" ") });
   const env = { SVC_POLICY_DIR: authzenPolicies, SVC_AUTHZEN: "on" };
   const { gateway: sessions } = await forTest(startSessionDeployment([client], env));
-  const { token: session } = (await sessionByRest(sessions.url, { ...client, clientSecret: client.secret })) as Any;
+  const { token: session } = (await sessionByRest(sessions.url, askOf(client))) as Any;
   const asked = { token: session, body: readsAlice };
   const { status, body } = await rest(`${sessions.url}/access/v1/evaluation`, asked);
   expect([status, body.error.reason, body.error.missing_scopes]).toEqual([

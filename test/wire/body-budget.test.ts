@@ -2,7 +2,6 @@
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { toBinary, toJson } from "@bufbuild/protobuf";
 import { afterEach, describe, expect, test } from "vitest";
-import type { IssuerClient } from "../../dev/issuer.ts";
 import { gatewayForFile, metricSum, rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
@@ -25,23 +24,14 @@ function registration(objectCharacters: number) {
   };
 }
 
-const clientOf = (tenantId: string): IssuerClient => ({
-  clientId: `client-of-${tenantId}`,
-  clientSecret: "a secret of the test",
-  tenantId,
-  principalId: "payroll-service",
-  scopes: ["platform-api.access", "artifacts.write"],
-});
-
 const gateway = await gatewayForFile({
-  issuer: { clients: [clientOf("tenant-a"), clientOf("tenant-b")] },
   env: {
     SVC_MAX_BODY_BYTES: String(tenantBytes),
     SVC_MAX_ARTIFACT_BODY_BYTES: String(tenantBytes),
   },
   overrides: { limits: { bodyBudgetBytes: budgetBytes } },
 });
-const token = await gateway.token({ clientId: "client-of-tenant-a" });
+const token = await gateway.token();
 
 /** Bytes of the budget that are taken, as the operator sees it. */
 const inFlight = () => metricSum(gateway, /^svc_body_bytes_in_flight /);

@@ -8,7 +8,14 @@ import { h2Connect } from "../harness/h2.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { recordIn } from "../harness/ledger.ts";
 import { forTest } from "../harness/lifetimes.ts";
-import { sessionByRest, startSessionDeployment, tokenOf } from "../harness/sessions.ts";
+import {
+  askOf,
+  sessionByRest,
+  startSessionDeployment,
+  type TestClient,
+  testClient,
+  tokenOf,
+} from "../harness/sessions.ts";
 
 const plan = { operation: "access", workload: { application: "wards" }, resource: { kind: "patient" } };
 const manifest = 'platform: platform\ntenants: { "*": default }\n';
@@ -135,25 +142,21 @@ test("attributes come from the headers of a trusted ingress, one for each", asyn
 });
 
 test("attributes of a session client come from the clients file", async () => {
-  const client = {
-    ...{ tenantId: "tenant-a", clientId: "rounds", secret: "s".repeat(43) },
-    scopes: ["platform-api.access", "policy.read"],
-    attributes: { clearance: 2, roles: ["doctor"], shoe_size: "a secret size" },
-  };
+  const attributes = { clearance: 2, roles: ["doctor"], shoe_size: "a secret size" };
+  const client = testClient({ scopes: ["platform-api.access", "policy.read"], attributes });
   const weak = { ...client, clientId: "cleaner", attributes: { roles: ["doctor"] } };
   const { SVC_OIDC_ISSUER: _, ...env } = settings();
   // Another tenant's client of the same name has its own.
   const namesake = { ...client, tenantId: "tenant-b", attributes: { clearance: 0, roles: ["porter"] } };
-  ({ gateway } = await forTest(startSessionDeployment([client, weak, namesake as typeof client], env)));
-  const open = async ({ tenantId, clientId, secret: clientSecret }: typeof client) =>
-    tokenOf(await sessionByRest(gateway.url, { tenantId, clientId, clientSecret }));
+  ({ gateway } = await forTest(startSessionDeployment([client, weak, namesake], env)));
+  const open = async (of: TestClient) => tokenOf(await sessionByRest(gateway.url, askOf(of)));
   const { body } = await ask(await open(client));
   expect(body.decision.allow).toBe(true);
   expect(recordIn(body).outcome.caller_attributes).toEqual({ clearance: 2, roles: ["doctor"] });
-  const other = (await ask(await open(namesake as typeof client))).body;
+  const other = (await ask(await open(namesake))).body;
   expect(other.decision.allow).toBe(false);
   expect(recordIn(other).outcome.caller_attributes).toEqual({ clearance: 0, roles: ["porter"] });
-  const refused = await ask(await open(weak as typeof client));
+  const refused = await ask(await open(weak));
   expect([refused.status, refused.body.error.message]).toEqual([
     401,
     "the access token carries no valid attribute clearance",

@@ -6,6 +6,7 @@ import https from "node:https";
 import { join } from "node:path";
 import tls from "node:tls";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { defaultClient } from "../../dev/issuer.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { folderForFile, replaceFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
@@ -67,12 +68,7 @@ replaceFile(paths.opsCert, first.cert);
 replaceFile(paths.opsKey, first.key);
 replaceFile(paths.operators, "");
 let bound = payroll;
-const client = {
-  clientSecret: "a secret of the test",
-  tenantId: "tenant-a",
-  scopes: ["platform-api.access", "policy.read"],
-  certificateBound: true,
-};
+const client = { ...defaultClient(), certificateBound: true };
 const clients = ["payroll", "partner"].map((name) => ({ ...client, clientId: name, principalId: name }));
 const gateway = await gatewayForFile({
   overrides: { clock: { now: () => Date.now() + aheadMs } },

@@ -15,18 +15,13 @@ import { createGrpcTransport, createHttpClient, type TlsOptions } from "../../cl
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { folderForFile, replaceFile } from "../harness/folder.ts";
 import { forFile } from "../harness/lifetimes.ts";
-import { startSessionDeployment, type TestClient } from "../harness/sessions.ts";
+import { askOf, startSessionDeployment, testClient } from "../harness/sessions.ts";
 
 const folder = folderForFile("client-tls");
 const servers = await createAuthority(folder, "servers");
 const workloads = await createAuthority(folder, "workloads");
 const server = await servers.issue("server", undefined, "IP:127.0.0.1");
-const client: TestClient = {
-  tenantId: "tenant-a",
-  clientId: "payroll-service",
-  secret: "s".repeat(43),
-  scopes: ["platform-api.access", "policy.read"],
-};
+const client = testClient({ scopes: ["platform-api.access", "policy.read"] });
 
 const at = (name: string) => join(folder, name);
 const put = (name: string, text: string) => replaceFile(at(name), text);
@@ -51,9 +46,8 @@ const deployment = await forFile(
 beforeEach(async () => putPair(await workloads.issue("first")));
 
 function tokensOf(tls: TlsOptions, overrides: Partial<Parameters<typeof sessionTokens>[0]> = {}): TokenProvider {
-  const { tenantId, clientId, secret: clientSecret } = client;
   const http = createHttpClient({ tls });
-  return sessionTokens({ baseUrl: deployment.gateway.url, tenantId, clientId, clientSecret, http, ...overrides });
+  return sessionTokens({ baseUrl: deployment.gateway.url, ...askOf(client), http, ...overrides });
 }
 
 /** A client over each transport, which makes no call again by itself. */

@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import type { ClientHttp2Session } from "node:http2";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { defaultClient } from "../../dev/issuer.ts";
 import { whoamiOverGrpc, whoamiOverRest, whoamiPaths } from "../harness/both-wires.ts";
 import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { h2Connect } from "../harness/h2.ts";
@@ -13,14 +14,7 @@ import { type Members, newTestKey } from "../harness/tokens.ts";
 const wires = ["REST", "gRPC"] as const;
 type Wire = (typeof wires)[number];
 const key = newTestKey("ES256", "caller");
-const client = {
-  clientId: "payroll-service",
-  clientSecret: "a secret of the test",
-  tenantId: "tenant-a",
-  principalId: "payroll-service",
-  scopes: ["platform-api.access"],
-  dpopBound: true,
-};
+const client = { ...defaultClient(), dpopBound: true };
 
 const sessions = new Map<Gateway, ClientHttp2Session>();
 

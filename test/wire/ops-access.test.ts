@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { continues, type VerifiedReceipt, verifyReceipt } from "../../clients/typescript/src/receipts.ts";
-import type { IssuerClient } from "../../dev/issuer.ts";
+import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { sameLog } from "../../examples/ledger/same-log.ts";
 import { type Receipt, ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
@@ -14,20 +14,17 @@ import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, gatewayForFile, rest } from "../harness/gateway.ts";
 import { h1Exchange } from "../harness/h1.ts";
 import { forTest } from "../harness/lifetimes.ts";
-import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
+import { askOf, sessionByRest, startSessionDeployment, testClient } from "../harness/sessions.ts";
 import { tlsFetch } from "../harness/tls-callers.ts";
 
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
 const certFile = join(fixtures, "server.crt.pem");
 const operatorToken = Buffer.alloc(32, 7).toString("base64url");
 const otherTenant = "tenant-b";
-const client = (clientId: string, tenantId: string): IssuerClient => ({
-  clientId,
-  clientSecret: "s".repeat(32),
-  tenantId,
-  principalId: clientId,
-  scopes: ["platform-api.access", "evidence.write", "ledger.search"],
-});
+const scopes = ["platform-api.access", "evidence.write", "ledger.search"];
+const client = (clientId: string, tenantId: string) => {
+  return { ...defaultClient(), clientId, tenantId, principalId: clientId, scopes };
+};
 const issuer = { clients: [client("one", "tenant-a"), client("two", otherTenant)] };
 
 const directory = folderForFile("ops-access");
@@ -139,13 +136,13 @@ test("without configured credentials, everything is open on loopback and nothing
 });
 
 test("a bound token needs its certificate here too", async () => {
-  const member = { tenantId: "tenant-a", clientId: "c", secret: "s".repeat(43), scopes: ["platform-api.access"] };
+  const member = testClient();
   const { gateway } = await forTest(startSessionDeployment([member], { SVC_PROOF_OF_POSSESSION: "mtls" }));
   const { url, opsUrl } = gateway;
   const shows = (byte: number) => ({
     "x-svc-mtls-client-certificate": Buffer.alloc(32, byte).toString("base64url"),
   });
-  const session = await sessionByRest(url, { ...member, clientSecret: member.secret }, shows(1));
+  const session = await sessionByRest(url, askOf(member), shows(1));
   if (!("token" in session)) throw new Error(session.message);
   const statusFor = async (headers: Record<string, string>) =>
     (await fetch(`${opsUrl}/ledger`, { headers: { authorization: `Bearer ${session.token}`, ...headers } })).status;

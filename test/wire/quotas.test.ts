@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { toBinary } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
-import type { IssuerClient } from "../../dev/issuer.ts";
+import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { wireClients } from "../harness/clients.ts";
 import { folderForFile, replaceFile } from "../harness/folder.ts";
@@ -17,9 +17,7 @@ const registerRoute = "/v1/sdk/artifact-register";
 const bodyOf = (route: string) => sampleCalls().find((call) => call.route === route)?.body as object;
 
 const scopes = ["platform-api.access", "policy.read", "artifacts.write", "evidence.write"];
-const clientOf = (tenantId: string): IssuerClient => ({
-  ...{ clientId: tenantId, clientSecret: "a secret of the test", tenantId, principalId: "payroll", scopes },
-});
+const clientOf = (tenantId: string) => ({ ...defaultClient(), clientId: tenantId, tenantId, scopes });
 
 /** `RateLimit` as a map from quota to what is left. */
 function remainingIn(headers: Headers): Record<string, number> {

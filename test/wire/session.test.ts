@@ -7,6 +7,7 @@ import { rest } from "../harness/gateway.ts";
 import { h2Connect } from "../harness/h2.ts";
 import { forFile, forTest } from "../harness/lifetimes.ts";
 import {
+  askOf,
   newSessionKey,
   type SessionOutcome,
   sessionByGrpc,
@@ -15,18 +16,14 @@ import {
   sessionRestPath,
   startSessionDeployment,
   type TestClient,
+  testClient,
   tokenOf,
   writeClients,
 } from "../harness/sessions.ts";
 
-const client: TestClient = {
-  tenantId: "tenant-a",
-  clientId: "payroll-service",
-  secret: "s".repeat(43),
-  scopes: ["platform-api.access", "policy.read", "evidence.write"],
-};
+const client = testClient({ scopes: ["platform-api.access", "policy.read", "evidence.write"] });
 const other: TestClient = { ...client, tenantId: "tenant-b", clientId: "hr-service", secret: "t".repeat(43) };
-const ask = { tenantId: client.tenantId, clientId: client.clientId, clientSecret: client.secret };
+const ask = askOf(client);
 
 const { gateway, clientsPath } = await forFile(startSessionDeployment([client, other]));
 
@@ -125,7 +122,7 @@ describe("with session clients", () => {
 
   test("a client that is added, rotated or removed takes effect within seconds, without a restart", async () => {
     const added = { ...client, clientId: "added", secret: "u".repeat(43) };
-    const askAdded = { ...ask, ...credentialsOf(added) };
+    const askAdded = { ...ask, ...askOf(added) };
     const from = (address: string) => ({ "x-forwarded-for": address });
     let asked = 0;
     const outcome = async () => {
@@ -203,7 +200,3 @@ test.each(sessionCallers)(
     expect(await call(url, ask)).toMatchObject({ reason: "proof_of_possession_failed" });
   },
 );
-
-function credentialsOf({ tenantId, clientId, secret }: TestClient) {
-  return { tenantId, clientId, clientSecret: secret };
-}

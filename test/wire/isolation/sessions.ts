@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { methodOn } from "../../harness/methods.ts";
 import { boundTo, mintProof } from "../../harness/proofs.ts";
-import { type TestClient, tokenOf } from "../../harness/sessions.ts";
+import { askOf, type TestClient, tokenOf } from "../../harness/sessions.ts";
 import { newTestKey } from "../../harness/tokens.ts";
 import { sameNames, sameTexts } from "./names.ts";
 import { answerOf, bearer, type IsolationRow, type Wire, type World } from "./world.ts";
@@ -11,7 +11,6 @@ import { answerOf, bearer, type IsolationRow, type Wire, type World } from "./wo
 /** Attempts of one client from one address in a minute: `src/domain/session.ts`. */
 const attemptsOfClient = 30;
 
-const ask = ({ tenantId, clientId, secret }: TestClient) => ({ tenantId, clientId, clientSecret: secret });
 const from = (address: string) => ({ "x-forwarded-for": address });
 
 const refused = { reason: "invalid_client", message: "the client credentials are not valid", retryAfter: undefined };
@@ -22,11 +21,11 @@ export async function opensOwnSessions(_world: World, wire: Wire): Promise<void>
   for (const clients of [sameNames(wire.name), sameTexts(wire.name)]) {
     for (const [at, client] of clients.entries()) {
       const { secret } = clients[(at + 1) % clients.length] as TestClient;
-      const outcome = await wire.openSession(ask(client), address);
+      const outcome = await wire.openSession(askOf(client), address);
       expect(outcome).toMatchObject({ tenantId: client.tenantId, clientId: client.clientId });
       const caller = answerOf(await wire.call("/v1/sdk/whoami", undefined, bearer(tokenOf(outcome)))).caller;
       expect(caller).toMatchObject({ tenant_id: client.tenantId, principal_id: client.clientId });
-      expect(await wire.openSession({ ...ask(client), clientSecret: secret }, address)).toEqual(refused);
+      expect(await wire.openSession({ ...askOf(client), clientSecret: secret }, address)).toEqual(refused);
     }
   }
 }
@@ -35,13 +34,13 @@ export async function opensOwnSessions(_world: World, wire: Wire): Promise<void>
 async function limitsOwnClients(_world: World, wire: Wire): Promise<void> {
   const address = from(wire.name === "REST" ? "192.0.2.1" : "192.0.2.2");
   const [busy, ...others] = [...sameNames(wire.name)] as [TestClient, ...TestClient[]];
-  for (let attempt = 0; attempt < attemptsOfClient; attempt++) tokenOf(await wire.openSession(ask(busy), address));
-  expect(await wire.openSession(ask(busy), address)).toMatchObject({ reason: "rate_limited" });
-  for (const other of others) tokenOf(await wire.openSession(ask(other), address));
+  for (let attempt = 0; attempt < attemptsOfClient; attempt++) tokenOf(await wire.openSession(askOf(busy), address));
+  expect(await wire.openSession(askOf(busy), address)).toMatchObject({ reason: "rate_limited" });
+  for (const other of others) tokenOf(await wire.openSession(askOf(other), address));
   const [first, second] = sameTexts(wire.name) as [TestClient, TestClient];
-  for (let attempt = 0; attempt < attemptsOfClient; attempt++) tokenOf(await wire.openSession(ask(first), address));
-  expect(await wire.openSession(ask(first), address)).toMatchObject({ reason: "rate_limited" });
-  tokenOf(await wire.openSession(ask(second), address));
+  for (let attempt = 0; attempt < attemptsOfClient; attempt++) tokenOf(await wire.openSession(askOf(first), address));
+  expect(await wire.openSession(askOf(first), address)).toMatchObject({ reason: "rate_limited" });
+  tokenOf(await wire.openSession(askOf(second), address));
 }
 
 const route = "/v1/sdk/whoami";

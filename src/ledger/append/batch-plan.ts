@@ -1,8 +1,8 @@
 /** Splits a batch into records to append and retries of calls that already have a result (idempotency). */
+import type { Idempotency } from "../ports/record.ts";
 import {
   type BatchResult,
   type CommittedRecord,
-  type EncodedIdempotency,
   type EncodedRecord,
   type NotAppended,
   UnstorableError,
@@ -16,7 +16,7 @@ type Part =
 /** Looks up the records with an idempotency scope. A scope that comes twice in one batch is one record. */
 export function planBatch(
   records: readonly EncodedRecord[],
-  find: (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined,
+  find: (idempotency: Omit<Idempotency, "answer">) => CommittedRecord | NotAppended | undefined,
 ) {
   const fresh: EncodedRecord[] = [];
   const positions = new Map<string, number>();
@@ -41,7 +41,7 @@ export function planBatch(
         if ("result" in part) return part.result;
         const result = committed[part.position];
         if (result === undefined) throw new UnstorableError("A record was not placed.");
-        const answer = part.retried ? fresh[part.position]?.idempotency?.answer : undefined;
+        const answer = part.retried ? fresh[part.position]?.answer : undefined;
         return answer === undefined ? result : { ...result, earlierAnswer: answer };
       }),
   };

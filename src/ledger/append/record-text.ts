@@ -4,7 +4,7 @@
  * breaks, so they are all other members as JSON, the request, the outcome, and the answer for retries, if there is one.
  */
 import { parseJson } from "../../base/json.ts";
-import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "../ports/store.ts";
+import type { AppendableRecord, EncodedRecord } from "../ports/store.ts";
 import { assertedCanonicalText } from "../record/canonical.ts";
 import { contentTermsOf } from "../search/search-terms.ts";
 
@@ -29,10 +29,10 @@ export function encodeRecord(record: AppendableRecord): EncodedRecord {
   };
   const request = assertedCanonicalText(record.request, depth);
   const outcome = assertedCanonicalText(record.outcome, depth);
-  const kept = idempotency && JSON.stringify(idempotency.answer);
+  const answer = idempotency && JSON.stringify(idempotency.answer);
   const lines = [assertedCanonicalText(others, 0), request, outcome];
-  const text = (kept === undefined ? lines : [...lines, kept]).join("\n");
-  return encodedOf(others as Others, { request, outcome, answer: kept, text });
+  const text = (answer === undefined ? lines : [...lines, answer]).join("\n");
+  return { ...others, request, outcome, answer, text } as EncodedRecord;
 }
 
 /** Reads the `text` of an encoded record. Throws for any other text. */
@@ -41,21 +41,7 @@ export function readRecordText(text: string): EncodedRecord {
   const [json, request, outcome, answer] = lines;
   if (json === undefined || request === undefined || outcome === undefined || lines.length > 4)
     throw new TypeError("The text is no record's.");
-  const others = parseJson(json) as Others;
+  const others = parseJson(json) as Pick<EncodedRecord, "idempotency">;
   if ((others.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is no record's.");
-  return encodedOf(others, { request, outcome, answer, text });
-}
-
-type Others = Omit<EncodedRecord, "request" | "outcome" | "text" | "idempotency"> & {
-  readonly idempotency?: Omit<EncodedIdempotency, "answer">;
-};
-
-interface Texts extends Pick<EncodedRecord, "request" | "outcome" | "text"> {
-  readonly answer: string | undefined;
-}
-
-function encodedOf({ idempotency, ...others }: Others, { answer, ...texts }: Texts): EncodedRecord {
-  return idempotency === undefined || answer === undefined
-    ? { ...others, ...texts }
-    : { ...others, ...texts, idempotency: { ...idempotency, answer } };
+  return { ...others, request, outcome, answer, text } as EncodedRecord;
 }

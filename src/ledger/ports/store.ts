@@ -19,15 +19,14 @@ export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outco
   /** Canonical JSON, like the outcome. */
   readonly request: string;
   readonly outcome: string;
-  readonly idempotency?: EncodedIdempotency;
+  readonly idempotency?: Omit<Idempotency, "answer">;
+  /** JSON text of the answer for retries, which the store seals unread; present if `idempotency` is. */
+  readonly answer?: string;
   /** Search terms besides the caller's; absent if there are none. */
   readonly terms?: readonly SearchTerm[];
   /** All of this as `readRecordText` reads it, cheap to pass to another thread. */
   readonly text: string;
 }
-
-/** `Idempotency` with the answer as JSON text, which the store seals unread. */
-export type EncodedIdempotency = Omit<Idempotency, "answer"> & { readonly answer: string };
 
 /** Records of one tenant, in order. */
 export interface TenantBatch {

@@ -1,7 +1,7 @@
 /** Idempotency records: payload digest and answer of a call, sealed with the opening of the call's record. */
 import { parseJson } from "../../base/json.ts";
 import type { IdempotencyRow } from "../ports/archive.ts";
-import { type CommittedRecord, type EncodedIdempotency, type NotAppended, UnsoundLogError } from "../ports/store.ts";
+import { type CommittedRecord, type NotAppended, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
 import { type TreeHead, verifyConsistency } from "../tlog/tree-verify.ts";
 import { committedRecord } from "./committed-record.ts";
@@ -14,7 +14,7 @@ export const idempotencyTtlMs = 24 * 60 * 60 * 1_000;
 export const purgedPerInsert = 4;
 
 /** Seals payload digest, on the first line, and JSON of the answer with the opening of the call's record. */
-export function sealIdempotencyRecord({ payloadDigest, answer }: EncodedIdempotency, opening: Uint8Array): Uint8Array {
+export function sealIdempotencyRecord(payloadDigest: string, answer: string, opening: Uint8Array): Uint8Array {
   return sealAnswer(Buffer.from(`${payloadDigest}\n${answer}`, "utf8"), opening);
 }
 
@@ -28,7 +28,7 @@ export function sealIdempotencyRecord({ payloadDigest, answer }: EncodedIdempote
  */
 export function idempotentResult(
   row: IdempotencyRow,
-  { payloadDigest }: Pick<EncodedIdempotency, "payloadDigest">,
+  payloadDigest: string,
   head: TreeHead,
   treeAt: (size: number) => Tree,
 ): CommittedRecord | NotAppended {

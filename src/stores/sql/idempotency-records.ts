@@ -3,14 +3,8 @@ import { clockDifferenceMs } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { SealedEntry } from "../../ledger/append/sequence.ts";
 import type { IdempotencyRow } from "../../ledger/ports/archive.ts";
-import type {
-  CommittedRecord,
-  EncodedIdempotency,
-  EncodedRecord,
-  LogState,
-  NotAppended,
-  TenantBatch,
-} from "../../ledger/ports/store.ts";
+import type { Idempotency } from "../../ledger/ports/record.ts";
+import type { CommittedRecord, EncodedRecord, LogState, NotAppended, TenantBatch } from "../../ledger/ports/store.ts";
 import {
   idempotencyTtlMs,
   idempotentResult,
@@ -78,14 +72,14 @@ export function knownScopes(
   head: LogState | undefined,
   readTile: TileReader,
   isNoted: (recordId: RecordId) => boolean,
-): (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined {
+): (idempotency: Omit<Idempotency, "answer">) => CommittedRecord | NotAppended | undefined {
   const byScope = new Map(rows.map((row) => [Buffer.from(row.scope).toString("hex"), row]));
   const nodes = nodesOfTiles(readTile);
-  return (idempotency) => {
-    const kept = byScope.get(idempotency.scope);
+  return ({ scope, payloadDigest }) => {
+    const kept = byScope.get(scope);
     if (kept === undefined || head === undefined) return undefined;
     const stored = kept.isErased || isNoted(kept.recordId) ? { ...kept, opening: null } : kept;
-    return idempotentResult(stored, idempotency, head, (size) => new Tree(size, nodes));
+    return idempotentResult(stored, payloadDigest, head, (size) => new Tree(size, nodes));
   };
 }
 
@@ -97,12 +91,12 @@ export function tilesOfKept({ treeSize, leafIndex }: KeptRow, size: number) {
 /** Returns what is kept of records with an idempotency scope; `entries` ends with theirs. */
 export function keptCalls(records: readonly EncodedRecord[], entries: readonly SealedEntry[]) {
   const own = entries.slice(-records.length);
-  return records.flatMap(({ idempotency }, at) => {
+  return records.flatMap(({ idempotency, answer }, at) => {
     const entry = own[at];
-    if (idempotency === undefined || entry === undefined) return [];
+    if (idempotency === undefined || answer === undefined || entry === undefined) return [];
     const { leafIndex, opening } = entry;
     const scope = Buffer.from(idempotency.scope, "hex");
-    return [{ scope, leafIndex, sealed: sealIdempotencyRecord(idempotency, opening) }];
+    return [{ scope, leafIndex, sealed: sealIdempotencyRecord(idempotency.payloadDigest, answer, opening) }];
   });
 }
 

@@ -62,7 +62,8 @@ test("the text has everything that a store must know of a record", () => {
   expect(encoded).toEqual({
     ...record,
     text: encoded.text,
-    idempotency: { ...idempotency, answer: '{"b":["\\n"],"a":1}' },
+    idempotency: { scope: "ab", payloadDigest: "sha256:1" },
+    answer: '{"b":["\\n"],"a":1}',
     request: '{"artifact_cid":"c","artifact_digest":"x:1","decision_id":"d"}',
     outcome: '{"artifact_cid":"c"}',
     terms: [

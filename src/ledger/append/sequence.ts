@@ -1,6 +1,5 @@
 /** Assigns leaf indices and times, and seals records. Pure: the store calls it under the lock of the log's head. */
-import { v7 } from "uuid";
-import type { RecordId } from "../../base/ids.ts";
+import { newRecordId, type RandomFill, type RecordId } from "../../base/ids.ts";
 import { artifactKeyBytes } from "../artifacts/registration-index.ts";
 import type { RecordKind } from "../ports/record.ts";
 import type { EncodedRecord, TimedLog } from "../ports/store.ts";
@@ -35,15 +34,24 @@ export interface Sequenced {
   readonly artifactKey: Uint8Array;
 }
 
-export const originRandomBytes = 16;
+const originRandomBytes = 16;
 const recordIdRandomBytes = 16;
-const searchKeyOffset = openingBytes + originRandomBytes + recordIdRandomBytes;
-const artifactKeyOffset = searchKeyOffset + searchKeyBytes;
-const beginningBytes = artifactKeyOffset + artifactKeyBytes;
 
-/** Number of random bytes for a batch: one opening per record, and the keys of a new log. */
+/** Most random bytes that `sequence` draws: an opening for each record and the genesis, and what else a new log has. */
 export function seedBytes(recordCount: number): number {
-  return recordCount * openingBytes + beginningBytes;
+  const ofNewLog = originRandomBytes + recordIdRandomBytes + searchKeyBytes + artifactKeyBytes;
+  return (recordCount + 1) * openingBytes + ofNewLog;
+}
+
+/** What a batch is sequenced with. */
+interface Sequencing {
+  /** The clock; a time before the head's is replaced by the head's. */
+  readonly nowMs: number;
+  readonly random: RandomFill;
+  /** Prefix of a new log's origin, before its random part. */
+  readonly originPrefix: string;
+  /** The key that signs a new log, 32 bytes; undefined if the store has none yet. */
+  readonly publicKey?: Uint8Array | undefined;
 }
 
 /**
@@ -51,37 +59,29 @@ export function seedBytes(recordCount: number): number {
  *
  * @param head the log's head as read under its lock; of size 0 for a log that begins with this origin; undefined for one
  *   that begins with a new origin
- * @param nowMs the clock; a time before the head's is replaced by the head's
- * @param seed `seedBytes(records.length)` fresh random bytes
- * @param originPrefix prefix of a new log's origin, before its random part
- * @param publicKey the key that signs a new log, 32 bytes; undefined if the store has none yet
  * @throws RangeError or TypeError for a record that cannot be stored
  */
 export function sequence(
   head: LogHead | undefined,
   records: readonly [EncodedRecord, ...EncodedRecord[]],
-  nowMs: number,
-  seed: Uint8Array,
-  originPrefix: string,
-  publicKey?: Uint8Array,
+  { nowMs, random, originPrefix, publicKey }: Sequencing,
 ): Sequenced {
-  if (seed.length !== seedBytes(records.length)) throw new RangeError("The seed has the wrong size.");
-  const genesisSeed = seed.subarray(records.length * openingBytes);
   const recordedAtMs = Math.max(nowMs, head?.lastRecordedAtMs ?? 0);
   const recordedAt = new Date(recordedAtMs).toISOString();
-  const origin = head?.origin ?? newOrigin(originPrefix, genesisSeed.subarray(openingBytes));
+  const origin = head?.origin ?? newOrigin(originPrefix, random);
   const position: LogPosition = { log: origin, recordedAt };
   const entries: SealedEntry[] = [];
   const isNew = head === undefined || head.size === 0;
   if (isNew) {
-    const random = genesisSeed.subarray(openingBytes + originRandomBytes, searchKeyOffset);
-    const recordId = v7({ msecs: recordedAtMs, random, seq: 0 }) as RecordId;
+    const recordId = newRecordId({ now: () => recordedAtMs }, random);
     const bytes = genesisRecordBytes(recordId, records[0], position, publicKey);
-    entries.push(sealEntry({ kind: "genesis", recordId }, recordedAt, bytes, 0, genesisSeed.subarray(0, openingBytes)));
+    const opening = random(new Uint8Array(openingBytes));
+    entries.push(sealEntry({ kind: "genesis", recordId }, recordedAt, bytes, 0, opening));
   }
   const firstLeafIndex = (head?.size ?? 0) + entries.length;
+  const openings = random(new Uint8Array(records.length * openingBytes));
   records.forEach((record, index) => {
-    const opening = seed.subarray(index * openingBytes, (index + 1) * openingBytes);
+    const opening = openings.subarray(index * openingBytes, (index + 1) * openingBytes);
     entries.push(sealEntry(record, recordedAt, recordBytes(record, position), firstLeafIndex + index, opening));
   });
   const size = firstLeafIndex + records.length;
@@ -90,8 +90,8 @@ export function sequence(
     firstLeafIndex,
     recordedAt,
     entries,
-    searchKey: isNew ? genesisSeed.subarray(searchKeyOffset, artifactKeyOffset) : undefined,
-    artifactKey: genesisSeed.subarray(artifactKeyOffset, beginningBytes),
+    searchKey: isNew ? random(new Uint8Array(searchKeyBytes)) : undefined,
+    artifactKey: random(new Uint8Array(artifactKeyBytes)),
   };
 }
 
@@ -117,6 +117,6 @@ function sealEntry(
 }
 
 /** Its random part reveals nothing of the tenant, and is hexadecimal, to fit a signed note's key name. */
-export function newOrigin(prefix: string, random: Uint8Array): string {
-  return `${prefix}/${Buffer.from(random.subarray(0, originRandomBytes)).toString("hex")}`;
+export function newOrigin(prefix: string, random: RandomFill): string {
+  return `${prefix}/${Buffer.from(random(new Uint8Array(originRandomBytes))).toString("hex")}`;
 }

@@ -3,14 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { isUsable } from "../../ledger/append/edge.ts";
-import {
-  newOrigin,
-  originRandomBytes,
-  type SealedEntry,
-  type Sequenced,
-  seedBytes,
-  sequence,
-} from "../../ledger/append/sequence.ts";
+import { newOrigin, type SealedEntry, type Sequenced, sequence } from "../../ledger/append/sequence.ts";
 import { type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
 import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
@@ -87,7 +80,7 @@ export class LogTools {
   }
 
   newOrigin(): string {
-    return newOrigin(this.#originPrefix, this.random(new Uint8Array(originRandomBytes)));
+    return newOrigin(this.#originPrefix, this.random);
   }
 
   /**
@@ -98,11 +91,12 @@ export class LogTools {
   sequence(head: StoredHead | undefined, records: readonly EncodedRecord[], origin?: string): Sequenced {
     const [first, ...rest] = records;
     if (first === undefined) throw new UnstorableError("The batch is empty.");
-    const seed = this.random(new Uint8Array(seedBytes(records.length)));
-    const key = head === undefined ? this.keys?.at(this.keys.position) : undefined;
+    const publicKey = head === undefined ? this.keys?.at(this.keys.position) : undefined;
+    const nowMs = this.clock.now();
+    const sequencing = { nowMs, random: this.random, originPrefix: this.#originPrefix, publicKey };
     try {
       const after = head ?? (origin === undefined ? undefined : { origin, size: 0, lastRecordedAtMs: 0 });
-      return sequence(after, [first, ...rest], this.clock.now(), seed, this.#originPrefix, key);
+      return sequence(after, [first, ...rest], sequencing);
     } catch (cause) {
       throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
     }

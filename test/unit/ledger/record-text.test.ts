@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JsonObject, JsonValue } from "../../../src/base/json.ts";
 import { encodeRecord, readRecordText } from "../../../src/ledger/append/record-text.ts";
-import { seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
+import { sequence } from "../../../src/ledger/append/sequence.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { assertedCanonicalText, canonicalText } from "../../../src/ledger/record/canonical.ts";
 import { parseLeaf } from "../../../src/ledger/record/leaf.ts";
@@ -94,8 +94,8 @@ test("a record has at most 32 levels of nesting", () => {
 
 test("every entry has its own opening", () => {
   const record = () => encodeRecord(makeRecord(alice));
-  const seed = seededRandom("seed")(new Uint8Array(seedBytes(3)));
-  const { entries } = sequence(undefined, [record(), record(), record()], manualClock().now(), seed, "o");
+  const sequencing = { nowMs: manualClock().now(), random: seededRandom("seed"), originPrefix: "o" };
+  const { entries } = sequence(undefined, [record(), record(), record()], sequencing);
   expect(new Set(entries.map(({ opening }) => Buffer.from(opening).toString("hex"))).size).toBe(4);
 });
 

@@ -2,7 +2,7 @@
 import type { RecordId } from "../../../../src/base/ids.ts";
 import { formatBase64 } from "../../../../src/base/text-forms.ts";
 import { encodeRecord } from "../../../../src/ledger/append/record-text.ts";
-import { type LogHead, type SealedEntry, seedBytes, sequence } from "../../../../src/ledger/append/sequence.ts";
+import { type LogHead, type SealedEntry, sequence } from "../../../../src/ledger/append/sequence.ts";
 import { type PackSource, packLines } from "../../../../src/ledger/pack/build.ts";
 import type { PackSelection } from "../../../../src/ledger/pack/format.ts";
 import type { NewRecord, StoredRecord } from "../../../../src/ledger/ports/record.ts";
@@ -54,15 +54,8 @@ export function memoryLog({ name = "alice", seed = name }: { readonly name?: str
 
   function appendRecords(records: readonly [AppendableRecord, ...AppendableRecord[]]): readonly RecordId[] {
     const [first, ...rest] = records;
-    const seedOf = random(new Uint8Array(seedBytes(records.length)));
-    const sequenced = sequence(
-      logHead,
-      [encodeRecord(first), ...rest.map(encodeRecord)],
-      clock.now(),
-      seedOf,
-      "ledger.example",
-      key.publicKey,
-    );
+    const sequencing = { nowMs: clock.now(), random, originPrefix: "ledger.example", publicKey: key.publicKey };
+    const sequenced = sequence(logHead, [encodeRecord(first), ...rest.map(encodeRecord)], sequencing);
     for (const entry of sequenced.entries) entries.push({ ...entry, recordedAtMs: sequenced.head.lastRecordedAtMs });
     grow();
     logHead = sequenced.head;

@@ -20,7 +20,7 @@ import {
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { answerBatch, newestTree, storeFailure } from "./answering.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
-import { batchOf, type Share, TenantQueues, type Waiting } from "./queues.ts";
+import { batchOf, type QueuedRecord, type Share, TenantQueues, type Waiting } from "./queues.ts";
 import { encodeRecord } from "./record-text.ts";
 
 /** Receives what happens to appends. Functions must return at once and not throw. */
@@ -39,8 +39,8 @@ export interface AppendEvents {
 /** Writes whose answers wait for the shared anchor. */
 const maxAnswersWaiting = 32;
 
-export type QueuedRecord = Pick<Waiting, "record" | "sizeBytes" | "shown">;
-type ToWrite = Omit<Waiting, "sinceMs" | "endsAtMs" | "written">;
+/** Largest text of one record in UTF-8. The largest request, every character escaped, is smaller. */
+const maxRecordBytes = 1024 * 1024;
 
 export class Appender {
   readonly #writer: BatchWriter;
@@ -80,28 +80,20 @@ export class Appender {
    * idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose
    * id is taken.
    */
-  append(record: NewRecord, span?: Span): Promise<Appended> {
-    return new Promise((resolve, reject) => {
-      this.#requireOpen(record.tenantId);
-      this.#push(record.tenantId, [{ ...this.encode(record), span, resolve, reject }]);
-    });
+  async append(record: NewRecord, span?: Span): Promise<Appended> {
+    this.#requireOpen(record.tenantId);
+    const [appended] = this.#push(record.tenantId, [this.encode(record)], span);
+    return appended as Promise<Appended>;
   }
 
   /** Queues records of one tenant for one write. Rejects or throws like `append`, each record by itself. */
   appendTogether(tenantId: TenantId, records: readonly QueuedRecord[], span?: Span): readonly Promise<Appended>[] {
     this.#requireOpen(tenantId);
-    const appended = records.map(() => Promise.withResolvers<Appended>());
-    const waiting = records.map((record, i) => {
-      const { resolve, reject } = appended[i] as PromiseWithResolvers<Appended>;
-      return { ...record, span: i === 0 ? span : undefined, together: i === 0 ? records.length : 1, resolve, reject };
-    });
-    if (waiting.length > 0) this.#push(tenantId, waiting);
-    return appended.map(({ promise }) => promise);
+    return records.length === 0 ? [] : this.#push(tenantId, records, span);
   }
 
   /** Throws `ServiceError` `invalid_request` for a record that is too large, or has no canonical JSON. */
   encode(record: NewRecord): QueuedRecord {
-    const { maxRecordBytes } = this.#limits;
     try {
       const encoded = encodeRecord(record);
       const sizeBytes = Buffer.byteLength(encoded.text);
@@ -133,41 +125,33 @@ export class Appender {
     if (refusal !== undefined) throw refusal;
   }
 
-  #push(tenantId: TenantId, records: readonly ToWrite[]): void {
+  /**
+   * Queues records for one write. The time limit of each applies to its whole wait: earlier writes, retries, and the
+   * write itself. If the limit ends during the write, its outcome is unknown.
+   */
+  #push(tenantId: TenantId, records: readonly QueuedRecord[], span: Span | undefined): readonly Promise<Appended>[] {
+    const { maxWaitMs } = this.#limits;
     const sinceMs = performance.now();
-    const waiting = records.map((record) => this.#limited(tenantId, record, sinceMs));
-    if (!this.#queues.push(tenantId, waiting)) {
-      // The caller gets the throw; a remaining time limit would reject a promise without a reader.
-      for (const { written } of waiting) written();
-      throw overloaded("too many records are waiting to be stored");
-    }
+    const waiting = records.map((record, i): Waiting => {
+      const group = i === 0 ? { span, together: records.length } : {};
+      const times = { sinceMs, endsAtMs: sinceMs + maxWaitMs };
+      return { ...record, ...group, ...times, ...Promise.withResolvers<Appended>(), written() {} };
+    });
+    if (!this.#queues.push(tenantId, waiting)) throw overloaded("too many records are waiting to be stored");
+    for (const record of waiting)
+      record.written = this.#after(maxWaitMs, () => {
+        this.#queues.remove(tenantId, record);
+        record.reject(storeUnavailable("The record store did not do it in time."));
+        this.#settleClose();
+      });
     this.#queued += waiting.length;
     this.#schedule();
+    return waiting.map(({ promise }) => promise);
   }
 
-  /**
-   * Applies the time limit to the whole wait: earlier writes, retries, and the write itself. If the limit ends during
-   * the write, its outcome is unknown.
-   */
-  #limited(tenantId: TenantId, record: ToWrite, sinceMs: number): Waiting {
-    const { maxWaitMs } = this.#limits;
-    if (maxWaitMs === Number.POSITIVE_INFINITY) return { ...record, sinceMs, endsAtMs: maxWaitMs, written: () => {} };
-    const cancel = this.#timers.after(maxWaitMs, () => {
-      this.#queues.remove(tenantId, waiting);
-      record.reject(storeUnavailable("The record store did not do it in time."));
-      this.#settleClose();
-    });
-    const waiting: Waiting = {
-      ...record,
-      sinceMs,
-      endsAtMs: sinceMs + maxWaitMs,
-      written: cancel,
-      reject: (error) => {
-        cancel();
-        record.reject(error);
-      },
-    };
-    return waiting;
+  /** Does something after a time, unless that is infinite. Returns the function that cancels it. */
+  #after(delayMs: number, action: () => void): () => void {
+    return delayMs === Number.POSITIVE_INFINITY ? () => {} : this.#timers.after(delayMs, action);
   }
 
   /**
@@ -209,21 +193,17 @@ export class Appender {
 
   /** Counts a write until it ends or becomes slow. Returns the function that ends it. */
   #enter(): () => void {
-    const { slowWriteMs } = this.#limits;
     let isCounted = true;
     this.#writes += 1;
     const leave = () => {
+      cancel();
       if (!isCounted) return;
       isCounted = false;
       this.#writes -= 1;
       this.#goOn();
     };
-    if (slowWriteMs === Number.POSITIVE_INFINITY) return leave;
-    const cancel = this.#timers.after(slowWriteMs, leave);
-    return () => {
-      cancel();
-      leave();
-    };
+    const cancel = this.#after(this.#limits.slowWriteMs, leave);
+    return leave;
   }
 
   /** Writes shares, each of another tenant, and releases every tenant once its callers are answered. Does not reject. */
@@ -287,7 +267,7 @@ export class Appender {
       this.#reportCommit([outcome], startedMs);
     }
     if (outcome === undefined) return refuse(waiting, storeFailure(new Error("The store left a batch unanswered.")));
-    if ("results" in outcome) return this.#answer(write, outcome);
+    if ("results" in outcome) return void this.#answer(write, outcome);
     const { error } = outcome;
     if (!(error instanceof UnstorableError)) return refuse(waiting, storeFailure(error));
     if (waiting.length === 1) return refuse(waiting, refusalOf(error));
@@ -296,24 +276,15 @@ export class Appender {
     });
   }
 
-  #answer(write: Write, result: BatchResult): void {
-    const { waiting } = write.share;
-    for (const record of waiting) record.written();
-    if (this.#anchor !== undefined) return void this.#answerAnchored(write, result, this.#anchor);
-    try {
-      answerBatch(waiting, result, this.#signer);
-    } catch (cause) {
-      refuse(waiting, storeFailure(cause));
-    }
-  }
-
-  /** Answers once the shared anchor has what was written. Other writes go on meanwhile. Does not reject. */
-  async #answerAnchored({ share, since, span }: Write, result: BatchResult, anchor: SharedAnchor): Promise<void> {
+  /** Answers a share, once the shared anchor has what was written. Other writes go on meanwhile. Does not reject. */
+  async #answer({ share, since, span }: Write, result: BatchResult): Promise<void> {
     const { tenantId, waiting } = share;
+    const anchor = this.#anchor;
+    for (const { written } of waiting) written();
     this.#answersWaiting += 1;
     try {
-      const newest = newestTree(result);
-      if (newest !== undefined) {
+      const newest = anchor && newestTree(result);
+      if (anchor !== undefined && newest !== undefined) {
         const log = { tenantId, origin: result.log, ...newest.tree };
         await traced(span, "ledger.witnesses", (waiting) =>
           anchor.appended(log, newest.isFresh ? since : undefined, waiting),
@@ -354,14 +325,14 @@ function commitSpan(shares: readonly Share[]): Span | undefined {
 
 function appendedBy(outcome: BatchOutcome): number {
   if (!("results" in outcome)) return 0;
-  let appended = 0;
-  for (const result of outcome.results)
-    if (typeof result !== "string" && result.earlierAnswer === undefined) appended += 1;
-  return appended;
+  return outcome.results.filter((result) => typeof result !== "string" && result.earlierAnswer === undefined).length;
 }
 
 function refuse(waiting: readonly Waiting[], refusal: ServiceError): void {
-  for (const { reject } of waiting) reject(refusal);
+  for (const { written, reject } of waiting) {
+    written();
+    reject(refusal);
+  }
 }
 
 function refusalOf(cause: UnstorableError): ServiceError {

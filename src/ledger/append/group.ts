@@ -5,7 +5,8 @@ import { systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import type { Appended, RecordGroup, ShownOfRecord } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
-import type { Appender, QueuedRecord } from "./appender.ts";
+import type { Appender } from "./appender.ts";
+import type { QueuedRecord } from "./queues.ts";
 
 /** Records answered in one turn of the event loop. */
 const toldAtOnce = 64;

@@ -1,7 +1,12 @@
 /** Bounds of what waits to be stored, and of what one write carries. */
-import type { QueueLimits } from "./queues.ts";
 
-export interface AppenderLimits extends QueueLimits {
+export interface AppenderLimits {
+  readonly maxQueuedPerTenant: number;
+  /** Bound over all tenants, so that many tenants together cannot exhaust the memory. */
+  readonly maxQueuedBytes: number;
+  readonly maxRecordsPerWrite: number;
+  /** A write takes at least one record, or one whole group, whatever its size. */
+  readonly maxBytesPerWrite: number;
   /** Writes under way at a time, without batches that the store writes later. Their tenants differ. */
   readonly maxWritesInFlight: number;
   /** A write that takes longer is not counted any more, so that others need not wait for it. Milliseconds. */
@@ -18,13 +23,10 @@ export interface AppenderLimits extends QueueLimits {
    * callers sent meanwhile, so a writer with its own core is busy while the others are signed.
    */
   readonly tenantsAnsweredAtOnce: number;
-  /** Size of one record's JSON text in UTF-8, before the ledger adds its members. */
-  readonly maxRecordBytes: number;
 }
 
 /**
- * Defaults. The largest request, every character escaped, is under 1 MiB. Batches of more than 256 records gain
- * nothing. 64 MiB is one second of a saturated store at ordinary sizes.
+ * Defaults. Batches of more than 256 records gain nothing. 64 MiB is one second of a saturated store at ordinary sizes.
  */
 export const defaultAppenderLimits: AppenderLimits = {
   maxQueuedPerTenant: 1024,
@@ -36,5 +38,4 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxWaitMs: Number.POSITIVE_INFINITY,
   gatherTurns: 0,
   tenantsAnsweredAtOnce: Number.POSITIVE_INFINITY,
-  maxRecordBytes: 1024 * 1024,
 };

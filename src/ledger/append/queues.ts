@@ -3,12 +3,18 @@ import type { TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
 import type { Appended, ShownOfRecord } from "../ports/ledger.ts";
 import type { EncodedRecord, TenantBatch } from "../ports/store.ts";
+import type { AppenderLimits } from "./limits.ts";
 
-export interface Waiting {
+/** A record for the queue. */
+export interface QueuedRecord {
   readonly record: EncodedRecord;
   readonly sizeBytes: number;
   /** The members that its receipt shows. Default: all. */
   readonly shown?: ShownOfRecord;
+}
+
+/** A record in the queue, and the promise of its caller. */
+export interface Waiting extends QueuedRecord, PromiseWithResolvers<Appended> {
   /** How many records, from this one on, must share one write. Default: 1. */
   readonly together?: number;
   /** Span of the append; absent if it is not traced. */
@@ -17,24 +23,13 @@ export interface Waiting {
   readonly sinceMs: number;
   readonly endsAtMs: number;
   /** Called when its write has ended: no time limit applies after that. */
-  written(): void;
-  resolve(appended: Appended): void;
-  reject(error: unknown): void;
+  written: () => void;
 }
 
 /** Records of one tenant in one write, in order; never empty. */
 export interface Share {
   readonly tenantId: TenantId;
   readonly waiting: readonly Waiting[];
-}
-
-export interface QueueLimits {
-  readonly maxQueuedPerTenant: number;
-  /** Bound over all tenants, so that many tenants together cannot exhaust the memory. */
-  readonly maxQueuedBytes: number;
-  readonly maxRecordsPerWrite: number;
-  /** A write takes at least one record, or one whole group, whatever its size. */
-  readonly maxBytesPerWrite: number;
 }
 
 export function batchOf({ tenantId, waiting }: Share): TenantBatch {
@@ -52,14 +47,14 @@ interface TenantQueue {
 
 /** Queues per tenant. A tenant whose share was taken is not served again until it is released. */
 export class TenantQueues {
-  readonly #limits: QueueLimits;
+  readonly #limits: AppenderLimits;
   readonly #queues = new Map<TenantId, TenantQueue>();
   /** Tenants with records to write, in round-robin order: a `Set` keeps the order of insertion. */
   readonly #ready = new Set<TenantQueue>();
   readonly #busy = new Set<TenantId>();
   #queuedBytes = 0;
 
-  constructor(limits: QueueLimits) {
+  constructor(limits: AppenderLimits) {
     this.#limits = limits;
   }
 

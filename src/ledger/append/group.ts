@@ -4,7 +4,6 @@ import type { TenantId } from "../../base/ids.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import type { Appended, RecordGroup, ShownOfRecord } from "../ports/ledger.ts";
-import type { NewRecord } from "../ports/record.ts";
 import type { Appender } from "./appender.ts";
 import type { QueuedRecord } from "./queues.ts";
 
@@ -16,7 +15,14 @@ const maxRoomWaitMs = 1_000;
 
 interface Room {
   records: number;
+  /** Admit the groups that wait, in order. */
   readonly waiting: Set<() => void>;
+}
+
+/** A group in its tenant's room. */
+interface Place {
+  /** 0 outside. */
+  records: number;
 }
 
 /**
@@ -34,114 +40,95 @@ export class GroupRooms {
     this.#timers = timers;
   }
 
-  /** As `RecordGroup.enter`; `onEntered` receives the function that releases the room. */
-  enter(tenantId: TenantId, count: number, onEntered: (leave: () => void) => void): Promise<void> | undefined {
+  /** As `RecordGroup.enter`. */
+  enter(tenantId: TenantId, place: Place, count: number): Promise<void> | undefined {
     const room = this.#rooms.get(tenantId) ?? { records: 0, waiting: new Set() };
     this.#rooms.set(tenantId, room);
     const take = () => {
       room.records += count;
-      onEntered(() => this.#leave(tenantId, room, count));
+      place.records = count;
     };
-    if (room.records >= this.#maxRecords || room.waiting.size > 0) return this.#turn(room, take);
-    take();
-    return undefined;
-  }
-
-  #turn(room: Room, take: () => void): Promise<void> {
+    if (room.records < this.#maxRecords && room.waiting.size === 0) {
+      take();
+      return undefined;
+    }
     return new Promise((resolve, reject) => {
-      const enter = () => {
+      const admit = () => {
         cancel();
-        room.waiting.delete(enter);
+        room.waiting.delete(admit);
         take();
         resolve();
       };
       const cancel = this.#timers.after(maxRoomWaitMs, () => {
-        room.waiting.delete(enter);
+        room.waiting.delete(admit);
         reject(overloaded("too many records are waiting to be stored"));
       });
-      room.waiting.add(enter);
+      room.waiting.add(admit);
     });
   }
 
-  #leave(tenantId: TenantId, room: Room, count: number): void {
-    room.records -= count;
-    for (const enter of room.waiting) {
+  leave(tenantId: TenantId, place: Place): void {
+    const room = this.#rooms.get(tenantId);
+    if (room === undefined) return;
+    room.records -= place.records;
+    place.records = 0;
+    for (const admit of room.waiting) {
       if (room.records >= this.#maxRecords) break;
-      enter();
+      admit();
     }
     if (room.records === 0) this.#rooms.delete(tenantId);
   }
 }
 
-interface Member extends PromiseWithResolvers<Appended> {
-  readonly encoded: QueuedRecord;
-}
-
-interface GroupOptions {
-  readonly tenantId: TenantId;
-  readonly shown: ShownOfRecord | undefined;
+interface GroupContext {
+  readonly appender: Pick<Appender, "encode" | "appendTogether">;
+  readonly rooms: GroupRooms;
   /** Receives the commit. Returns what settles as that does. */
   committing(commit: Promise<void>): Promise<void>;
 }
 
-export class QueuedGroup implements RecordGroup {
-  readonly #appender: Pick<Appender, "encode" | "appendTogether">;
-  readonly #rooms: GroupRooms;
-  readonly #options: GroupOptions;
-  readonly #members: Member[] = [];
-  #leave: (() => void) | undefined;
-
-  constructor(appender: Pick<Appender, "encode" | "appendTogether">, rooms: GroupRooms, options: GroupOptions) {
-    this.#appender = appender;
-    this.#rooms = rooms;
-    this.#options = options;
-  }
-
-  enter(count: number): Promise<void> | undefined {
-    return this.#rooms.enter(this.#options.tenantId, count, (leave) => {
-      this.#leave = leave;
-    });
-  }
-
-  leave(): void {
-    this.#leave?.();
-    this.#leave = undefined;
-  }
-
-  add(place: number, record: NewRecord): Promise<Appended> {
-    const encoded = { ...this.#appender.encode(record), shown: this.#options.shown ?? "all" };
-    const member = { ...Promise.withResolvers<Appended>(), encoded };
-    this.#members[place] = member;
-    return member.promise;
-  }
-
-  async commit(span?: Span): Promise<void> {
-    // Refused records left empty places.
-    const members = this.#members.filter((member) => member !== undefined);
-    try {
-      await this.#options.committing(traced(span, "ledger.append", (child) => this.#append(members, child)));
-    } catch (refusal) {
-      for (const { promise, reject } of members) {
-        promise.catch(() => {});
-        reject(refusal);
+/** Begins a group of a tenant's records. `shown`: what their receipts must contain at least. */
+export function recordGroup(
+  { appender, rooms, committing }: GroupContext,
+  tenantId: TenantId,
+  shown: ShownOfRecord = "all",
+): RecordGroup {
+  const place: Place = { records: 0 };
+  const members: (QueuedRecord & PromiseWithResolvers<Appended>)[] = [];
+  return {
+    enter: (count) => rooms.enter(tenantId, place, count),
+    leave: () => rooms.leave(tenantId, place),
+    add(at, record) {
+      const member = { ...appender.encode(record), shown, ...Promise.withResolvers<Appended>() };
+      members[at] = member;
+      return member.promise;
+    },
+    async commit(span) {
+      // Refused records left empty places.
+      const added = members.filter((member) => member !== undefined);
+      const append = async (child: Span | undefined) => {
+        const results = await Promise.allSettled(appender.appendTogether(tenantId, added, child));
+        const failed = results.find((result) => result.status === "rejected" && !isOfRecord(result.reason));
+        if (failed?.status === "rejected") throw failed.reason;
+        for (const [i, { resolve, reject }] of added.entries()) {
+          // The caller's work on each result takes time too.
+          if (i > 0 && i % toldAtOnce === 0) await new Promise(setImmediate);
+          const result = results[i] as PromiseSettledResult<Appended>;
+          if (result.status === "fulfilled") resolve(result.value);
+          else reject(result.reason);
+        }
+      };
+      try {
+        await committing(traced(span, "ledger.append", append));
+      } catch (refusal) {
+        for (const { promise, reject } of added) {
+          promise.catch(() => {});
+          reject(refusal);
+        }
+        throw refusal;
       }
-      throw refusal;
-    }
-  }
-
-  async #append(members: readonly Member[], span: Span | undefined): Promise<void> {
-    const records = members.map(({ encoded }) => encoded);
-    const results = await Promise.allSettled(this.#appender.appendTogether(this.#options.tenantId, records, span));
-    const failed = results.find((result) => result.status === "rejected" && !isOfRecord(result.reason));
-    if (failed?.status === "rejected") throw failed.reason;
-    for (const [i, { resolve, reject }] of members.entries()) {
-      // The caller's work on each result takes time too.
-      if (i > 0 && i % toldAtOnce === 0) await new Promise(setImmediate);
-      const result = results[i] as PromiseSettledResult<Appended>;
-      if (result.status === "fulfilled") resolve(result.value);
-      else reject(result.reason);
-    }
-  }
+    },
+  };
 }
 
 /** Whether a record was refused because of its content. A group that was not committed has none. */

@@ -9,7 +9,7 @@ import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
 import { receiptOf, signedTree } from "./answering.ts";
 import { type AppendEvents, Appender } from "./appender.ts";
-import { GroupRooms, QueuedGroup } from "./group.ts";
+import { GroupRooms, recordGroup } from "./group.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 
 export interface ServiceLedger extends Ledger, PublishedLogs, Pick<RecordArchive, "policyRevision"> {
@@ -35,7 +35,6 @@ export function ledgerOver(
 ): ServiceLedger {
   const signer = anchor === undefined ? keys : cosigning(keys, anchor);
   const appender = new Appender(store, signer, limits, anchor, undefined, events);
-  const rooms = new GroupRooms(limits.maxQueuedPerTenant);
   let isWritable = true;
   let closing: Promise<void> | undefined;
 
@@ -56,6 +55,11 @@ export function ledgerOver(
   }
 
   const failed = () => events.failed?.();
+  const groups = {
+    appender,
+    rooms: new GroupRooms(limits.maxQueuedPerTenant),
+    committing: (commit: Promise<void>) => noted(commit, failed),
+  };
   /** The newest state that may be signed; undefined if there is no such log. */
   const signableHead = async (name: LogName): Promise<LogState | undefined> => {
     const head = await store.head(name).catch((cause: unknown) => {
@@ -80,8 +84,7 @@ export function ledgerOver(
       return appender.waiting;
     },
     append: (record, span) => noted(appender.append(record, span), failed),
-    group: (tenantId, shown) =>
-      new QueuedGroup(appender, rooms, { tenantId, shown, committing: (work) => noted(work, failed) }),
+    group: (tenantId, shown) => recordGroup(groups, tenantId, shown),
     find: (tenantId, recordId) => store.find(tenantId, recordId),
     registrations: (tenantId, names) => store.registrations(tenantId, names),
     keepPolicyRevision: (revision, content) => store.keepPolicyRevision(revision, content),

@@ -323,39 +323,46 @@ describe("room for groups of a tenant", () => {
   function rooms() {
     const time = manualTime();
     const kept = new GroupRooms(10, time);
-    const leaves: (() => void)[] = [];
-    const enter = (tenantId: TenantId, count = 10) => kept.enter(tenantId, count, (leave) => leaves.push(leave));
-    return { enter, leaves, time };
+    const places: { records: number }[] = [];
+    const enter = (tenantId: TenantId, count = 10) => {
+      const place = { records: 0 };
+      places.push(place);
+      return kept.enter(tenantId, place, count);
+    };
+    const leave = (tenantId: TenantId, at: number) => kept.leave(tenantId, places[at] as { records: number });
+    return { enter, leave, time, entered: () => places.map(({ records }) => records) };
   }
 
   test("admits one more while it is not full; others wait in order", async () => {
-    const { enter, leaves, time } = rooms();
+    const { enter, leave, time, entered } = rooms();
     expect([enter(alice, 4), enter(alice), enter(bob)]).toEqual([undefined, undefined, undefined]);
     const order: string[] = [];
     const [second, third] = [enter(alice, 10), enter(alice, 1)];
     void second?.then(() => order.push("second"));
     void third?.then(() => order.push("third"));
-    leaves[1]?.();
+    leave(alice, 1);
     await second;
     expect(order).toEqual(["second"]);
-    leaves[0]?.();
-    expect(leaves).toHaveLength(4);
-    leaves[3]?.();
+    leave(alice, 0);
+    expect(entered()).toEqual([0, 0, 10, 10, 0]);
+    leave(alice, 3);
     await third;
     expect(order).toEqual(["second", "third"]);
     expect(time.pending()).toBe(0);
-    for (const at of [2, 4]) leaves[at]?.();
+    leave(bob, 2);
+    leave(alice, 4);
     expect(enter(alice)).toBeUndefined();
   });
 
   test("is refused after too long a wait, which then takes none", async () => {
-    const { enter, leaves, time } = rooms();
+    const { enter, leave, time, entered } = rooms();
     expect(enter(alice)).toBeUndefined();
     const refused = expect(enter(alice)).rejects.toMatchObject({ reason: "overloaded" });
     time.advance(1_000);
     await refused;
-    leaves[0]?.();
-    expect(leaves).toHaveLength(1);
+    leave(alice, 1);
+    leave(alice, 0);
+    expect(entered()).toEqual([0, 0]);
     expect(enter(alice)).toBeUndefined();
   });
 });

@@ -1,6 +1,6 @@
 /** Creates packs. */
 
-import { createHash, type Hash as Digest } from "node:crypto";
+import { createHash } from "node:crypto";
 import { isCleanText } from "../../base/ids.ts";
 import { parseJson } from "../../base/json.ts";
 import { contentAddress, formatBase64 } from "../../base/text-forms.ts";
@@ -27,7 +27,7 @@ import {
   type TimeRange,
   type ValueSelection,
 } from "./format.ts";
-import { GrowingTree, type SubtreeReader, subtreeReader, subtreesBetween } from "./subtrees.ts";
+import { GrowingTree, subtreeReader, subtreesBetween } from "./subtrees.ts";
 
 /**
  * Yields the lines of a pack, each with its newline. Memory is constant for a time range; for other selections it holds
@@ -41,19 +41,60 @@ export async function* packLines(
   request: PackRequest,
   onEntry: (leafIndex: number) => void = () => {},
 ): AsyncGenerator<string> {
-  const { head, selection } = request;
-  const writer = new PackWriter(source, request);
-  yield writer.header();
-  const shown = isOfValue(selection) ? foundEntries(source, head, selection) : rangeEntries(source, head, selection);
-  for await (const entry of shown) {
-    yield* await writer.entry(entry);
-    onEntry(entry.entry.leafIndex);
+  const { head, checkpoint, selection, nowMs } = request;
+  const digest = createHash("sha256");
+  const written = (line: PackLine) => {
+    const text = formatLine(line);
+    digest.update(text, "utf8");
+    return text;
+  };
+  yield written({
+    type: "header",
+    format: packFormat,
+    checkpoint,
+    made_at: new Date(nowMs).toISOString(),
+    selection: selectionMembers(selection),
+    tenant_id: head.tenantId,
+  });
+  const subtree = subtreeReader(source, head);
+  const tree = new GrowingTree();
+  const revisions = new Set<string>();
+  let entries = 0;
+  for await (const { entry, shows } of shownEntries(source, head, selection)) {
+    const { leafIndex } = entry;
+    const leaf = textOf(entry.leaf, leafIndex);
+    const revision = shows === "leaf" ? undefined : parseLeaf(entry.leaf).policy_revision;
+    if (revision !== undefined && !revisions.has(revision)) {
+      revisions.add(revision);
+      yield written(await policyLine(source, request, revision));
+    }
+    const gap: string[] = [];
+    for (const between of subtreesBetween(tree.size, leafIndex)) {
+      const hash = await subtree(between);
+      gap.push(formatBase64(hash));
+      tree.append(hash, between.height);
+    }
+    tree.append(leafHash(entry.leaf));
+    entries += 1;
+    const material = shows === "leaf" ? {} : materialOf(entry);
+    yield written({ type: "entry", leaf_index: leafIndex, leaf, ...(gap.length > 0 && { gap }), ...material });
+    onEntry(leafIndex);
   }
-  if (writer.newest !== head.size - 1) {
-    yield* await writer.entry({ entry: await entryAt(source, head, head.size - 1), shows: "leaf" });
-    onEntry(head.size - 1);
+  if (tree.size !== head.size || !sameHash(tree.root(), head.root))
+    throw new PackError("the store's leaves and tiles do not lead to the log's root: verify the log");
+  yield formatLine({ type: "end", entries, sha256: digest.digest("hex") });
+}
+
+/** The entries of a selection, and the log's last leaf. */
+async function* shownEntries(source: PackSource, head: LogState, selection: PackSelection): AsyncGenerator<Shown> {
+  const last = head.size - 1;
+  let newest = -1;
+  const selected = isOfValue(selection) ? foundEntries(source, head, selection) : rangeEntries(source, head, selection);
+  for await (const shown of selected) {
+    newest = shown.entry.leafIndex;
+    yield shown;
   }
-  yield writer.end();
+  if (newest !== last) yield { entry: await entryAt(source, head, last), shows: "leaf" };
 }
 
 /** The records; and the leaves on both sides of each end of their time range, which show how many leaves it has. */
@@ -97,8 +138,6 @@ async function firstLeafFrom(source: PackSource, head: LogState, from: string): 
   return Math.min(found[0]?.leafIndex ?? head.size, head.size);
 }
 
-// Writes the lines of a pack.
-
 interface PackRequest {
   /** The packed state; the source must hold it. */
   readonly head: LogState;
@@ -119,96 +158,16 @@ interface Shown {
   readonly shows: "record" | "leaf";
 }
 
-/** Keeps the state that the next line needs, and a digest of earlier lines. Its methods throw PackErrors. */
-class PackWriter {
-  readonly #source: PackSource;
-  readonly #request: PackRequest;
-  readonly #subtree: SubtreeReader;
-  readonly #tree = new GrowingTree();
-  readonly #digest: Digest = createHash("sha256");
-  readonly #revisions = new Set<string>();
-  #entries = 0;
-
-  constructor(source: PackSource, request: PackRequest) {
-    this.#source = source;
-    this.#request = request;
-    this.#subtree = subtreeReader(source, request.head);
-  }
-
-  /** Index of the last entry; -1 before the first. */
-  get newest(): number {
-    return this.#tree.size - 1;
-  }
-
-  header(): string {
-    const { head, checkpoint, selection, nowMs } = this.#request;
-    return this.#line({
-      type: "header",
-      format: packFormat,
-      checkpoint,
-      made_at: new Date(nowMs).toISOString(),
-      selection: selectionMembers(selection),
-      tenant_id: head.tenantId,
-    });
-  }
-
-  /** The line of an entry, after that of its policy revision if that is new. */
-  async entry({ entry, shows }: Shown): Promise<readonly string[]> {
-    const { leafIndex } = entry;
-    const leaf = textOf(entry.leaf, leafIndex);
-    const revision = shows === "leaf" ? undefined : parseLeaf(entry.leaf).policy_revision;
-    const policies = revision === undefined ? [] : await this.#policy(revision);
-    const gap = await this.#gapBefore(leafIndex);
-    this.#tree.append(leafHash(entry.leaf));
-    this.#entries += 1;
-    const material = shows === "leaf" ? {} : materialOf(entry);
-    const line = this.#line({
-      type: "entry",
-      leaf_index: leafIndex,
-      leaf,
-      ...(gap.length > 0 && { gap }),
-      ...material,
-    });
-    return [...policies, line];
-  }
-
-  end(): string {
-    const { size, root } = this.#request.head;
-    if (this.#tree.size !== size || !sameHash(this.#tree.root(), root))
-      throw new PackError("the store's leaves and tiles do not lead to the log's root: verify the log");
-    return formatLine({ type: "end", entries: this.#entries, sha256: this.#digest.digest("hex") });
-  }
-
-  /** The line of a revision that was not written yet. A text that verifiers would refuse is left out. */
-  async #policy(revision: string): Promise<readonly string[]> {
-    if (this.#revisions.has(revision)) return [];
-    this.#revisions.add(revision);
-    const content = await this.#source.policyRevision(revision);
-    const { hides, onUnshown } = this.#request;
-    const problem =
-      content === undefined
-        ? "the store does not have it"
-        : (textProblem(content, revision) ?? hides?.(revision, content));
-    if (problem !== undefined) onUnshown?.(revision, problem);
-    const isShown = content !== undefined && problem === undefined;
-    return [this.#line({ type: "policy", revision, ...(isShown && { content }) })];
-  }
-
-  async #gapBefore(leafIndex: number): Promise<readonly string[]> {
-    const gap: string[] = [];
-    for (const subtree of subtreesBetween(this.#tree.size, leafIndex)) {
-      const hash = await this.#subtree(subtree);
-      gap.push(formatBase64(hash));
-      this.#tree.append(hash, subtree.height);
-    }
-    return gap;
-  }
-
-  #line(line: PackLine): string {
-    const text = formatLine(line);
-    this.#digest.update(text, "utf8");
-    return text;
-  }
+/** The line of a policy revision. A text that verifiers would refuse is left out. */
+async function policyLine(source: PackSource, { hides, onUnshown }: PackRequest, revision: string): Promise<PackLine> {
+  const content = await source.policyRevision(revision);
+  const problem =
+    content === undefined
+      ? "the store does not have it"
+      : (textProblem(content, revision) ?? hides?.(revision, content));
+  if (problem !== undefined) onUnshown?.(revision, problem);
+  const isShown = content !== undefined && problem === undefined;
+  return { type: "policy", revision, ...(isShown && { content }) };
 }
 
 function textProblem(content: string, revision: string): string | undefined {

@@ -67,79 +67,69 @@ export interface PartOfRange extends CompleteRange {
  * Checks that each record is of the selection, or linked to it. A leaf may be shown for its position and time alone if
  * it is beside an end of the time range, or the log's last: of the leaves on both sides of an end, both must be there.
  */
-export class ItemCheck {
-  readonly #selection: ValueSelection;
-  readonly #size: number;
-  #newest = -1;
+export function itemCheck(selection: ValueSelection, size: number) {
+  const { field, value, from, to } = selection;
+  let newest = -1;
   /** Of the newest entry. */
-  #place: "before" | "within" | "after";
+  let newestPlace: "before" | "within" | "after" = from === undefined ? "within" : "before";
   /** The newest entry, if it shows nothing and must be beside an end, or the log's last. */
-  #bare: CheckedEntry | undefined;
+  let bare: CheckedEntry | undefined;
   /** Index of the first leaf of the range, and of the first leaf after it. */
-  #first: number | undefined;
-  #after: number | undefined;
-  #shown = 0;
+  let first = from === undefined ? 0 : undefined;
+  let after: number | undefined;
+  let shown = 0;
   /** Entries that belong to the selection only if their decision does. */
-  readonly #linked: { readonly line: number; readonly leafIndex: number; readonly decision: string | undefined }[] = [];
+  const linked: { readonly line: number; readonly leafIndex: number; readonly decision: string | undefined }[] = [];
   /** Decisions that the selected records are or cite. */
-  readonly #decisions = new Set<string>();
-
-  constructor(selection: ValueSelection, size: number) {
-    this.#selection = selection;
-    this.#size = size;
-    this.#place = selection.from === undefined ? "within" : "before";
-    if (this.#place === "within") this.#first = 0;
-    if (selection.field === "decision_id") this.#decisions.add(selection.value);
-  }
-
-  /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
-  next(entry: CheckedEntry, erases: boolean): void {
-    const { line, leafIndex, leaf, record, erased } = entry;
-    const isWithin = this.#locate(entry) === "within";
-    if (record === undefined && !erased) return;
-    if (isWithin) this.#shown += 1;
-    const decision = record === undefined ? leaf.record_id : decisionOf(record);
-    if (record !== undefined && isWithin && hasTerms(record, [this.#selection])) {
-      if (decision !== undefined && isLinked(this.#selection)) this.#decisions.add(decision);
-    } else if (!erases) {
-      this.#linked.push({ line, leafIndex, decision });
-    }
-    if (Math.max(this.#linked.length, this.#decisions.size) > maxLinkedRecords)
-      refuse(line, `more than ${maxLinkedRecords} records are linked`);
-  }
-
-  /**
-   * Returns the result after the log's last leaf; undefined for a selection of all time. Throws a PackError if an entry
-   * does not belong to the selection.
-   */
-  end(): PartOfRange | undefined {
-    for (const { line, leafIndex, decision } of this.#linked)
-      if (decision === undefined || !this.#decisions.has(decision))
-        throw new PackError(`line ${line}: the record of leaf ${leafIndex} is not of the selection`);
-    if (!hasEnds(this.#selection)) return undefined;
-    const leaves = this.#first === undefined ? 0 : (this.#after ?? this.#size) - this.#first;
-    const firstLeafIndex = leaves === 0 ? undefined : this.#first;
-    return { firstLeafIndex, leaves, shown: this.#shown, closed: this.#after !== undefined };
-  }
+  const decisions = new Set(field === "decision_id" ? [value] : []);
 
   /** Where the entry is in the time range. Throws a PackError if the leaf beside it is missing. */
-  #locate(entry: CheckedEntry): "before" | "within" | "after" {
+  function locate(entry: CheckedEntry): "before" | "within" | "after" {
     const { line, leafIndex, leaf, record, erased } = entry;
-    const { from, to } = this.#selection;
     const isBefore = from !== undefined && leaf.recorded_at < from;
     // Times never go back within a log, so neither do places.
     const place = to !== undefined && leaf.recorded_at >= to ? "after" : isBefore ? "before" : "within";
-    const isFirst = place !== this.#place;
-    if (isFirst && leafIndex !== this.#newest + 1)
+    const isFirst = place !== newestPlace;
+    if (isFirst && leafIndex !== newest + 1)
       refuse(line, `leaf ${leafIndex - 1} is left out: the time range may begin or end before leaf ${leafIndex}`);
-    if (!isFirst && this.#bare !== undefined) refuse(this.#bare.line, `leaf ${this.#bare.leafIndex} shows nothing`);
-    if (isFirst && place === "within") this.#first = leafIndex;
-    if (isFirst && place === "after") this.#after = leafIndex;
-    this.#bare = isFirst || record !== undefined || erased ? undefined : entry;
-    this.#newest = leafIndex;
-    this.#place = place;
+    if (!isFirst && bare !== undefined) refuse(bare.line, `leaf ${bare.leafIndex} shows nothing`);
+    if (isFirst && place === "within") first = leafIndex;
+    if (isFirst && place === "after") after = leafIndex;
+    bare = isFirst || record !== undefined || erased ? undefined : entry;
+    newest = leafIndex;
+    newestPlace = place;
     return place;
   }
+
+  return {
+    /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
+    next(entry: CheckedEntry, erases: boolean): void {
+      const { line, leafIndex, leaf, record, erased } = entry;
+      const isWithin = locate(entry) === "within";
+      if (record === undefined && !erased) return;
+      if (isWithin) shown += 1;
+      const decision = record === undefined ? leaf.record_id : decisionOf(record);
+      if (record !== undefined && isWithin && hasTerms(record, [selection])) {
+        if (decision !== undefined && isLinked(selection)) decisions.add(decision);
+      } else if (!erases) {
+        linked.push({ line, leafIndex, decision });
+      }
+      if (Math.max(linked.length, decisions.size) > maxLinkedRecords)
+        refuse(line, `more than ${maxLinkedRecords} records are linked`);
+    },
+    /**
+     * Returns the result after the log's last leaf; undefined for a selection of all time. Throws a PackError if an entry
+     * does not belong to the selection.
+     */
+    end(): PartOfRange | undefined {
+      for (const { line, leafIndex, decision } of linked)
+        if (decision === undefined || !decisions.has(decision))
+          throw new PackError(`line ${line}: the record of leaf ${leafIndex} is not of the selection`);
+      if (!hasEnds(selection)) return undefined;
+      const leaves = first === undefined ? 0 : (after ?? size) - first;
+      return { firstLeafIndex: leaves === 0 ? undefined : first, leaves, shown, closed: after !== undefined };
+    },
+  };
 }
 
 // Checks whether a pack has everything of a time range.
@@ -159,47 +149,37 @@ export interface CompleteRange {
  * never go back within a log, so no other leaf is in the range. Everything after the right neighbour must be the last
  * leaf or an erasure of a shown record.
  */
-export class RangeCheck {
-  readonly #range: TimeRange;
-  readonly #size: number;
+export function rangeCheck({ from, to }: TimeRange, size: number) {
   /** Index of the newest entry up to the right neighbour. */
-  #newest: number | undefined;
-  #first: number | undefined;
-  #leaves = 0;
-  #closed = false;
-
-  constructor(range: TimeRange, size: number) {
-    this.#range = range;
-    this.#size = size;
-  }
-
-  /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
-  next(entry: CheckedEntry, erases: boolean): void {
-    const { line, leafIndex, leaf, record, erased } = entry;
-    const { from, to } = this.#range;
-    const isBefore = from !== undefined && leaf.recorded_at < from;
-    const isAfter = to !== undefined && leaf.recorded_at >= to;
-    if (isBefore && this.#newest !== undefined) refuse(line, `leaf ${leafIndex} is one too many before the range`);
-    if (!isBefore && !this.#closed && leafIndex !== (this.#newest ?? -1) + 1)
-      refuse(line, `leaf ${(this.#newest ?? -1) + 1} is left out`);
-    this.#newest = leafIndex;
-    if (isBefore || isAfter) {
-      if (erased || (record !== undefined && !erases))
-        refuse(line, `the record of leaf ${leafIndex} is not of the range`);
-      const isNeeded = !this.#closed || erases || leafIndex === this.#size - 1;
-      if (!isNeeded) refuse(line, `leaf ${leafIndex} is not of the range`);
-      this.#closed ||= isAfter;
-      return;
-    }
-    if (record === undefined && !erased) refuse(line, `leaf ${leafIndex} is of the range, and its record is left out`);
-    this.#first ??= leafIndex;
-    this.#leaves += 1;
-  }
-
-  /** Returns the result after the log's last leaf. */
-  end(): CompleteRange {
-    return { firstLeafIndex: this.#first, leaves: this.#leaves, closed: this.#closed };
-  }
+  let newest: number | undefined;
+  let firstLeafIndex: number | undefined;
+  let leaves = 0;
+  let closed = false;
+  return {
+    /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
+    next({ line, leafIndex, leaf, record, erased }: CheckedEntry, erases: boolean): void {
+      const isBefore = from !== undefined && leaf.recorded_at < from;
+      const isAfter = to !== undefined && leaf.recorded_at >= to;
+      const due = (newest ?? -1) + 1;
+      if (isBefore && newest !== undefined) refuse(line, `leaf ${leafIndex} is one too many before the range`);
+      if (!isBefore && !closed && leafIndex !== due) refuse(line, `leaf ${due} is left out`);
+      newest = leafIndex;
+      if (isBefore || isAfter) {
+        if (erased || (record !== undefined && !erases))
+          refuse(line, `the record of leaf ${leafIndex} is not of the range`);
+        const isNeeded = !closed || erases || leafIndex === size - 1;
+        if (!isNeeded) refuse(line, `leaf ${leafIndex} is not of the range`);
+        closed ||= isAfter;
+        return;
+      }
+      if (record === undefined && !erased)
+        refuse(line, `leaf ${leafIndex} is of the range, and its record is left out`);
+      firstLeafIndex ??= leafIndex;
+      leaves += 1;
+    },
+    /** Returns the result after the log's last leaf. */
+    end: (): CompleteRange => ({ firstLeafIndex, leaves, closed }),
+  };
 }
 
 // Checks of what a pack's records state about the log: erased records and retired keys.

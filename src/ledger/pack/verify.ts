@@ -14,9 +14,9 @@ import {
   checkEntry,
   checkErasure,
   checkRotation,
-  ItemCheck,
+  itemCheck,
   type PartOfRange,
-  RangeCheck,
+  rangeCheck,
 } from "./entry-checks.ts";
 import {
   isOfValue,
@@ -73,14 +73,14 @@ export async function verifyPack(
   onEntry: (entry: CheckedEntry) => void = () => {},
 ): Promise<VerifiedPack> {
   const digest = createHash("sha256");
-  let body: PackBody | undefined;
+  let body: ReturnType<typeof packBody> | undefined;
   let verified: VerifiedPack | undefined;
   for await (const line of linesOf(chunks, maxLineBytes)) {
     if (verified !== undefined) refuse(line.number, "comes after the end");
     const parsed = atLine(line, () => parseLine(line.text));
     if (parsed.type === "header") {
       if (body !== undefined) refuse(line.number, "is a second header");
-      body = atLine(line, () => new PackBody(parsed, keys));
+      body = atLine(line, () => packBody(parsed, keys));
     } else if (body === undefined) {
       refuse(line.number, "is not the header");
     } else if (parsed.type === "end") {
@@ -104,110 +104,83 @@ function atLine<Value>({ number }: Pick<NumberedLine, "number">, read: () => Val
   }
 }
 
-/** Everything between header and end. */
-class PackBody {
-  readonly #header: PackHeader;
-  readonly #checkpoint: Checkpoint;
-  readonly #verifier: LogVerifier;
-  readonly #owner: { readonly origin: string; readonly tenantId: TenantId };
-  readonly #selection: PackSelection;
-  readonly #range: RangeCheck | undefined;
-  readonly #items: ItemCheck | undefined;
-  readonly #claims = new ErasedRecords<CheckedEntry>();
-  readonly #tree = new GrowingTree();
-  readonly #policies = new Map<string, boolean>();
+/** Everything between header and end. Throws a PackError or a NoteError. */
+function packBody(header: PackHeader, keys: readonly LogVerifier[]) {
+  const { checkpoint: note, made_at: madeAt } = header;
+  const { checkpoint, verifier } = openWithAny(note, keys);
+  const { origin, size, root } = checkpoint;
+  const tenantId = parseTenantId(header.tenant_id);
+  const selection = parseSelection(header.selection);
+  if (tenantId === undefined || selection === undefined || !isMoment(madeAt))
+    throw new PackError("the header is malformed");
+  const owner = { origin, tenantId };
+  const items = isOfValue(selection) ? itemCheck(selection, size) : undefined;
+  const range = isOfValue(selection) ? undefined : rangeCheck(selection, size);
+  const claims = new ErasedRecords<CheckedEntry>();
+  const tree = new GrowingTree();
+  const policies = new Map<string, boolean>();
   /** The revision that the next entry must have. */
-  #announced: string | undefined;
-  #newest: CheckedEntry | undefined;
-  #entries = 0;
+  let announced: string | undefined;
+  let newest: CheckedEntry | undefined;
+  let entries = 0;
 
-  /** Throws a PackError or a NoteError. */
-  constructor(header: PackHeader, keys: readonly LogVerifier[]) {
-    this.#header = header;
-    const { checkpoint, verifier } = openWithAny(header.checkpoint, keys);
-    this.#checkpoint = checkpoint;
-    this.#verifier = verifier;
-    const tenantId = parseTenantId(header.tenant_id);
-    const selection = parseSelection(header.selection);
-    if (tenantId === undefined || selection === undefined || !isMoment(header.made_at))
-      throw new PackError("the header is malformed");
-    this.#owner = { origin: checkpoint.origin, tenantId };
-    this.#selection = selection;
-    if (isOfValue(selection)) this.#items = new ItemCheck(selection, checkpoint.size);
-    else this.#range = new RangeCheck(selection, checkpoint.size);
-  }
-
-  policy({ revision, content }: PackPolicy, line: number): void {
-    if (this.#announced !== undefined)
-      refuse(line, `the policy revision before it, ${this.#announced}, decided nothing`);
-    if (this.#policies.has(revision)) refuse(line, `the policy revision ${revision} is there twice`);
-    if (content !== undefined && contentAddress(content) !== revision)
-      refuse(line, `the policy text is not that of revision ${revision}`);
-    this.#policies.set(revision, content !== undefined);
-    this.#announced = revision;
-  }
-
-  entry(entry: PackEntry, line: number): CheckedEntry {
-    const { leaf_index: leafIndex } = entry;
-    const { size } = this.#checkpoint;
-    if (leafIndex < this.#tree.size) refuse(line, `leaf ${leafIndex} is out of order, or there twice`);
-    if (leafIndex >= size) refuse(line, `leaf ${leafIndex} is not in the tree of ${size} leaves`);
-    const checked = checkEntry(entry, line, this.#owner);
-    if (this.#newest !== undefined && checked.leaf.recorded_at < this.#newest.leaf.recorded_at)
-      refuse(line, `leaf ${leafIndex} is older than the one before it`);
-    this.#checkPolicy(checked);
-    checkRotation(checked, this.#owner.origin, this.#header.checkpoint);
-    const erases = checkErasure(this.#claims, checked);
-    this.#range?.next(checked, erases);
-    this.#items?.next(checked, erases);
-    this.#place(entry.gap ?? [], leafIndex, line);
-    this.#tree.append(leafHash(checked.leafBytes));
-    this.#newest = checked;
-    this.#entries += 1;
-    return checked;
-  }
-
-  end({ entries }: PackEnd, line: number): VerifiedPack {
-    const { size, root } = this.#checkpoint;
-    if (this.#announced !== undefined) refuse(line, `the policy revision ${this.#announced} decided nothing`);
-    if (entries !== this.#entries) refuse(line, `there are ${this.#entries} entries, not ${entries}`);
-    if (this.#newest === undefined || this.#tree.size !== size) refuse(line, "the log's last leaf is not shown");
-    if (!sameHash(this.#tree.root(), root)) refuse(line, "the entries are not the log's: they lead to another root");
-    checkClaims(this.#claims);
-    const part = this.#items?.end();
-    return {
-      checkpoint: this.#checkpoint,
-      note: this.#header.checkpoint,
-      verifier: this.#verifier,
-      tenantId: this.#owner.tenantId,
-      selection: this.#selection,
-      madeAt: this.#header.made_at,
-      newestRecordedAt: this.#newest.leaf.recorded_at,
-      entries,
-      range: this.#range?.end(),
-      part,
-      policies: this.#policies,
-    };
-  }
-
-  #checkPolicy({ line, leafIndex, leaf, record, erased }: CheckedEntry): void {
+  function checkPolicy({ line, leafIndex, leaf, record, erased }: CheckedEntry): void {
     const revision = record === undefined && !erased ? undefined : leaf.policy_revision;
-    if (this.#announced !== undefined && this.#announced !== revision)
+    if (announced !== undefined && announced !== revision)
       refuse(line, `leaf ${leafIndex} was not decided by the policy revision before it`);
-    if (revision !== undefined && !this.#policies.has(revision))
+    if (revision !== undefined && !policies.has(revision))
       refuse(line, `the policy revision of leaf ${leafIndex} is not shown`);
-    this.#announced = undefined;
+    announced = undefined;
   }
 
   /** Adds the subtrees between the previous entry and this one. */
-  #place(gap: readonly string[], leafIndex: number, line: number): void {
-    const subtrees = [...subtreesBetween(this.#tree.size, leafIndex)];
+  function place(gap: readonly string[], leafIndex: number, line: number): void {
+    const subtrees = [...subtreesBetween(tree.size, leafIndex)];
     if (subtrees.length !== gap.length)
       refuse(line, `the gap before leaf ${leafIndex} takes ${subtrees.length} hashes`);
     for (const [position, { height }] of subtrees.entries()) {
       const hash = parseBase64(gap[position] ?? "");
       if (hash?.length !== hashBytes) refuse(line, `a hash of the gap before leaf ${leafIndex} is malformed`);
-      else this.#tree.append(hash, height);
+      else tree.append(hash, height);
     }
   }
+
+  return {
+    policy({ revision, content }: PackPolicy, line: number): void {
+      if (announced !== undefined) refuse(line, `the policy revision before it, ${announced}, decided nothing`);
+      if (policies.has(revision)) refuse(line, `the policy revision ${revision} is there twice`);
+      if (content !== undefined && contentAddress(content) !== revision)
+        refuse(line, `the policy text is not that of revision ${revision}`);
+      policies.set(revision, content !== undefined);
+      announced = revision;
+    },
+    entry(entry: PackEntry, line: number): CheckedEntry {
+      const { leaf_index: leafIndex } = entry;
+      if (leafIndex < tree.size) refuse(line, `leaf ${leafIndex} is out of order, or there twice`);
+      if (leafIndex >= size) refuse(line, `leaf ${leafIndex} is not in the tree of ${size} leaves`);
+      const checked = checkEntry(entry, line, owner);
+      if (newest !== undefined && checked.leaf.recorded_at < newest.leaf.recorded_at)
+        refuse(line, `leaf ${leafIndex} is older than the one before it`);
+      checkPolicy(checked);
+      checkRotation(checked, origin, note);
+      const erases = checkErasure(claims, checked);
+      range?.next(checked, erases);
+      items?.next(checked, erases);
+      place(entry.gap ?? [], leafIndex, line);
+      tree.append(leafHash(checked.leafBytes));
+      newest = checked;
+      entries += 1;
+      return checked;
+    },
+    end(end: PackEnd, line: number): VerifiedPack {
+      if (announced !== undefined) refuse(line, `the policy revision ${announced} decided nothing`);
+      if (end.entries !== entries) refuse(line, `there are ${entries} entries, not ${end.entries}`);
+      if (newest === undefined || tree.size !== size) return refuse(line, "the log's last leaf is not shown");
+      if (!sameHash(tree.root(), root)) refuse(line, "the entries are not the log's: they lead to another root");
+      checkClaims(claims);
+      const newestRecordedAt = newest.leaf.recorded_at;
+      const proven = { checkpoint, note, verifier, tenantId, selection, madeAt, newestRecordedAt, entries, policies };
+      return { ...proven, range: range?.end(), part: items?.end() };
+    },
+  };
 }

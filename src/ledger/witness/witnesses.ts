@@ -43,22 +43,25 @@ const startWaitMs = 10_000;
 /** Pause before failed witnesses are asked again; it doubles up to the maximum. Milliseconds. */
 const firstRetryMs = 1_000;
 const lastRetryMs = 60_000;
+/** Pause between two writes of cosignatures. Milliseconds. */
+const saveIntervalMs = 1_000;
 
 export class Witnesses implements SharedAnchor {
   readonly #options: WitnessesOptions;
   readonly #logs = new Map<TenantId, WitnessQuorum>();
   readonly #byOrigin = new Map<string, WitnessQuorum>();
-  readonly #saver: CosignatureSaver;
+  /** Logs at witnesses whose newest cosignature is not stored. */
+  readonly #unsaved = new Map<WitnessLog, TenantId>();
   readonly #reported = new Map<WitnessLog, string>();
   /** Witnesses whose newest exchange failed about a log that they had cosigned. */
   readonly #down = new Set<WitnessLog["witness"]>();
+  #cancelSave: (() => void) | undefined;
   #cancelRetry: (() => void) | undefined;
   #retryMs = firstRetryMs;
   #closed = false;
 
   constructor(options: WitnessesOptions) {
     this.#options = options;
-    this.#saver = new CosignatureSaver(options.logs, options.timers);
   }
 
   /** Submits every log to the witnesses. Resolves after all answers, or ten seconds. Rejects if the store does. */
@@ -130,7 +133,7 @@ export class Witnesses implements SharedAnchor {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelRetry?.();
-    await this.#saver.close();
+    await this.#save();
   }
 
   #noted(state: LogState): WitnessQuorum {
@@ -164,7 +167,7 @@ export class Witnesses implements SharedAnchor {
     const isNew = this.#reported.get(atWitness) !== text;
     this.#reported.set(atWitness, text);
     this.#options.onResult?.({ witness: witness.name, origin: log.origin, status, isNew });
-    if (status.kind === "cosigned") this.#saver.note(atWitness, tenantId);
+    if (status.kind === "cosigned") this.#saveSoon(atWitness, tenantId);
     else this.#retrySoon();
   }
 
@@ -178,6 +181,27 @@ export class Witnesses implements SharedAnchor {
         if (results.every((isWell) => isWell)) this.#retryMs = firstRetryMs;
         else this.#retrySoon();
       });
+    });
+  }
+
+  /** Cosignatures are stored in batches, not at every commit: losing the newest costs one request to the witness. */
+  #saveSoon(atWitness: WitnessLog, tenantId: TenantId): void {
+    this.#unsaved.set(atWitness, tenantId);
+    if (!this.#closed) this.#cancelSave ??= this.#options.timers.after(saveIntervalMs, () => void this.#save());
+  }
+
+  /** A failed write is retried later: nothing depends on it. */
+  async #save(): Promise<void> {
+    this.#cancelSave?.();
+    this.#cancelSave = undefined;
+    const entries = [...this.#unsaved];
+    this.#unsaved.clear();
+    const cosignatures = entries.flatMap(([{ witness, newest }, tenantId]) =>
+      newest === undefined ? [] : [{ tenantId, witness: witness.name, keyId: witness.keyId, ...newest }],
+    );
+    if (cosignatures.length === 0) return;
+    await this.#options.logs.storeCosignatures(cosignatures).catch(() => {
+      for (const [atWitness, tenantId] of entries) this.#saveSoon(atWitness, tenantId);
     });
   }
 }
@@ -208,49 +232,4 @@ async function requireSound(log: WitnessQuorum, work: () => Promise<void>): Prom
 
 function cannotBeContinued(problem: string): ServiceError {
   return storeUnavailable("The log cannot be continued.", new UnsoundLogError(problem));
-}
-
-// Saves cosignatures in batches, not at every commit: losing the newest costs one request to the witness.
-
-/** Pause between two writes. Milliseconds. */
-const keepIntervalMs = 1_000;
-
-class CosignatureSaver {
-  readonly #store: Pick<CosignatureStore, "storeCosignatures">;
-  readonly #timers: Timers;
-  readonly #unsaved = new Map<WitnessLog, TenantId>();
-  #cancel: (() => void) | undefined;
-  #closed = false;
-
-  constructor(store: Pick<CosignatureStore, "storeCosignatures">, timers: Timers) {
-    this.#store = store;
-    this.#timers = timers;
-  }
-
-  /** Saves the witness's cosignature of the log soon. */
-  note(atWitness: WitnessLog, tenantId: TenantId): void {
-    this.#unsaved.set(atWitness, tenantId);
-    if (!this.#closed) this.#cancel ??= this.#timers.after(keepIntervalMs, () => void this.#save());
-  }
-
-  /** Saves what is pending. */
-  close(): Promise<void> {
-    this.#closed = true;
-    return this.#save();
-  }
-
-  /** A failed save is retried later: nothing depends on it. */
-  async #save(): Promise<void> {
-    this.#cancel?.();
-    this.#cancel = undefined;
-    const entries = [...this.#unsaved];
-    this.#unsaved.clear();
-    const cosignatures = entries.flatMap(([{ witness, newest }, tenantId]) =>
-      newest === undefined ? [] : [{ tenantId, witness: witness.name, keyId: witness.keyId, ...newest }],
-    );
-    if (cosignatures.length === 0) return;
-    await this.#store.storeCosignatures(cosignatures).catch(() => {
-      for (const [atWitness, tenantId] of entries) this.note(atWitness, tenantId);
-    });
-  }
 }

@@ -10,8 +10,8 @@ echo "building the generators: minutes, the first time" >&2
 CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
 node_modules/.bin/buf generate --template buf.gen.rust.yaml
 # What receipts are compared by: the definitions, and the table that all packages share.
-node_modules/.bin/buf build proto --exclude-source-info --exclude-path proto/platform/sdk/v1/session.proto \
-  --exclude-path proto/platform/authzen --exclude-path proto/opentdf -o "$folder/src/gen/descriptors.binpb"
+node_modules/.bin/buf build proto --exclude-source-info --path proto/platform/sdk --path proto/platform/bulk \
+  --exclude-path proto/platform/sdk/v1/session.proto -o "$folder/src/gen/descriptors.binpb"
 cp clients/conformance/vectors/record-relations.json "$folder/src/gen"
 cd "$folder"
 # All that is built here shares what it depends on, and the archive is built from once more before it counts.

@@ -18,12 +18,7 @@ const image = execFileSync("buf", ["build", "proto", "-o", "-"], {
   cwd: join(import.meta.dirname, ".."),
   maxBuffer: 64 * 1024 * 1024,
 });
-const definitions = fromBinary(FileDescriptorSetSchema, image);
-const comments = {
-  ...commentsOf(definitions, "platform.authzen.v1"),
-  ...commentsOf(definitions, "platform.bulk.v1"),
-  ...commentsOf(definitions, "platform.sdk.v1"),
-};
+const comments = commentsOf(fromBinary(FileDescriptorSetSchema, image), "platform.");
 writeFileSync(join(folder, "comments.json"), `${JSON.stringify(comments, null, 2)}\n`);
 for (const [name, document] of Object.entries(defaultDocuments(comments))) {
   writeFileSync(join(folder, `${name}.json`), toJsonText(document));

@@ -8,10 +8,11 @@ import type {
 } from "@bufbuild/protobuf/wkt";
 
 /**
- * Leading comments by full name, of everything in the package that has one. Paragraphs are kept, line breaks are not.
+ * Leading comments by full name, of everything in the packages with the prefix that has one. Paragraphs are kept, line
+ * breaks are not.
  */
-export function commentsOf(set: FileDescriptorSet, packageName: string): Record<string, string> {
-  const entries = set.file.filter((file) => file.package === packageName).flatMap(commentsOfFile);
+export function commentsOf(set: FileDescriptorSet, prefix: string): Record<string, string> {
+  const entries = set.file.filter((file) => file.package.startsWith(prefix)).flatMap(commentsOfFile);
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 

@@ -4,7 +4,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { stopOnSignal, stopWithParent } from "../src/cli/serve.ts";
 import { startedByNpm } from "../src/config/load.ts";
+import { settings } from "../src/config/settings.ts";
 import { formatOpsCredentials, hashOpsToken } from "../src/credentials/ops-credentials.ts";
+import { furtherNames } from "../src/domain/routes.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
 import { defaultClient } from "./issuer.ts";
 import { readableLog } from "./readable-log.ts";
@@ -122,8 +124,9 @@ function start(): Promise<Stack> {
 }
 
 /** Features that are off by default are off here too. */
-function optional({ SVC_BULK, SVC_AUTHZEN }: NodeJS.ProcessEnv) {
-  return { SVC_BULK, SVC_AUTHZEN };
+function optional(env: NodeJS.ProcessEnv) {
+  const names = furtherNames.map((name) => settings[name].name);
+  return Object.fromEntries(names.map((name) => [name, env[name]]));
 }
 
 /** One operator, whose token signs in to the console; the one of the previous run. */

@@ -1,33 +1,29 @@
 /** The committed OpenAPI documents: those of a deployment with default settings. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { furtherTable } from "../src/app/further-apis.ts";
 import { maxBodyBytesOf } from "../src/app/gateway.ts";
 import type { JsonObject } from "../src/base/json.ts";
 import { read } from "../src/config/schema.ts";
 import { type Config, settings } from "../src/config/settings.ts";
-import { createScopeTable } from "../src/domain/routes.ts";
+import { createScopeTable, furtherNames } from "../src/domain/routes.ts";
 import { withValues } from "../src/portal/documents.ts";
-import { authzenServices, bulkServices, publicServices, servedMethods } from "../src/transport/calls/methods.ts";
+import { publicServices, servedMethods } from "../src/transport/calls/methods.ts";
 import { type Api, createDocument, sdkApi } from "./openapi/document.ts";
-import { authzenApi, bulkApi } from "./openapi/further-documents.ts";
+import { furtherDocuments } from "./openapi/further-documents.ts";
 import type { Comments } from "./openapi/schemas.ts";
 
-/** Makes the document of the eight routes from the settings' defaults and the given comments. */
-export function defaultDocument(comments: Comments) {
-  return published(sdkApi, comments);
+/** Makes every document from the settings' defaults and the given comments. Returns them by the name of the file. */
+export function defaultDocuments(comments: Comments): Readonly<Record<string, JsonObject>> {
+  const further = furtherNames.map((name) => [`openapi-${name}`, published(furtherDocuments[name], comments)]);
+  return { openapi: published(sdkApi, comments), ...Object.fromEntries(further) };
 }
 
-/** Every document by the name of its file. */
-export function defaultDocuments(comments: Comments) {
-  return {
-    openapi: published(sdkApi, comments),
-    "openapi-bulk": published(bulkApi, comments),
-    "openapi-authzen": published(authzenApi, comments),
-  };
-}
-
+const furtherServices = furtherNames.flatMap((name) => [...furtherTable[name].services.keys()]);
 const methods = servedMethods(
-  [...publicServices, ...bulkServices, ...authzenServices].map((desc) => ({ desc, impl: unserved(desc.methods) })),
+  [...publicServices, ...furtherServices]
+    .filter(({ methods }) => methods.every(({ methodKind }) => methodKind === "unary"))
+    .map((desc) => ({ desc, impl: unserved(desc.methods) })),
 );
 
 function published(api: Api, comments: Comments): JsonObject {

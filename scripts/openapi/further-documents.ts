@@ -1,11 +1,13 @@
-/** The OpenAPI documents of the AuthZEN routes and of `platform.bulk.v1`. */
+/** The OpenAPI documents of further APIs. */
 import type { JsonObject } from "../../src/base/json.ts";
 import type { SdkRoute } from "../../src/base/vocabulary.ts";
-import { authzenRoutes, type BulkRoute, bulkRoutes } from "../../src/domain/routes.ts";
+import { authzenRoutes, bulkRoutes, type FurtherName, type FurtherRoute } from "../../src/domain/routes.ts";
 import type { Api } from "./document.ts";
 import { type RouteExample, routeExamples } from "./examples.ts";
 
-const authzenSummaries: Readonly<Record<string, string>> = {
+type AuthzenRpc = (typeof authzenRoutes)[number]["rpc"];
+
+const authzenSummaries: Readonly<Record<AuthzenRpc, string>> = {
   "AuthorizationService/Evaluate": "Decide on one question of an enforcement point",
   "AuthorizationService/EvaluateMany": "Decide on several questions of an enforcement point",
   "AuthorizationService/SearchSubjects": "Candidates that would be permitted an action",
@@ -25,7 +27,7 @@ const answer = {
     obligations: [],
   },
 };
-const examples: Readonly<Record<string, RouteExample>> = {
+const examples: Readonly<Record<AuthzenRpc, RouteExample>> = {
   "AuthorizationService/Evaluate": {
     name: "another_subject",
     summary: "A file server asks for its user.",
@@ -103,18 +105,17 @@ rules of \`/v1/sdk/\` apply here: the same credentials, tenants, refusals and re
 - Unknown members are ignored.`;
 
 /** The API of enforcement points. */
-export const authzenApi: Api = {
+const authzenApi: Api = {
   title: "service: enforcement points",
   summary: "Questions in the terms of AuthZEN 1.0",
   description: authzenIntroduction,
-  routes: authzenRoutes.map(({ rpc, path }) => {
-    const summary = authzenSummaries[rpc] as string;
-    return { rpc, path, summary, like: "policy-resolve", examples: [examples[rpc] as RouteExample] };
+  routes: authzenRoutes.map((route) => {
+    return { ...route, summary: authzenSummaries[route.rpc], examples: [examples[route.rpc]] };
   }),
   isFurther: true,
 };
 
-const bulkSummaries: Readonly<Record<BulkRoute["rpc"], string>> = {
+const bulkSummaries: Readonly<Record<string, string>> = {
   "BulkDecisionService/PlanProtections": "Decide on many operations and plan their local enforcement",
   "BulkDecisionService/ResolvePolicies": "Resolve authorization and handling guidance for many operations",
   "BulkDecisionService/PlanKeyAccesses": "Authorize the use of many keys",
@@ -128,10 +129,10 @@ const answerMembers = ["decision", "execution", "handling", "ingestion", "regist
 const itemMembers: Partial<Record<SdkRoute, string>> = { evidence: "event", "artifact-register": "registration" };
 
 /** The examples of the single route, as the items of one call. */
-function examplesOf({ single }: BulkRoute): readonly RouteExample[] {
-  const examples = routeExamples[single];
+function examplesOf({ like }: FurtherRoute): readonly RouteExample[] {
+  const examples = routeExamples[like];
   const { service, status, caller, platform_domains } = (examples[0] as RouteExample).answer;
-  const itemMember = itemMembers[single];
+  const itemMember = itemMembers[like];
   const keyOf = (position: number) => `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a1${position}`;
   const items = examples.map(({ answer }, position) => {
     const members = answerMembers.flatMap((name) => (answer[name] === undefined ? [] : [[name, answer[name]]]));
@@ -165,20 +166,16 @@ credentials, tenants, scopes (those of the single route), refusals and receipts.
   then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is the place of each.`;
 
 /** The API of bulk calls. */
-export const bulkApi: Api = {
+const bulkApi: Api = {
   title: "service: bulk",
   summary: "Many questions of one kind in one call",
   description: bulkIntroduction,
   routes: bulkRoutes.map((route) => {
-    const { rpc, path, single } = route;
-    return {
-      rpc,
-      path,
-      summary: bulkSummaries[rpc] as string,
-      like: single,
-      examples: examplesOf(route),
-    };
+    return { ...route, summary: bulkSummaries[route.rpc] as string, examples: examplesOf(route) };
   }),
   isFurther: true,
   isBulk: true,
 };
+
+/** Each by the name of its API. */
+export const furtherDocuments: Readonly<Record<FurtherName, Api>> = { bulk: bulkApi, authzen: authzenApi };

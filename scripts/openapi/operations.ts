@@ -3,6 +3,7 @@
 import type { RestRegistry } from "../../dev/rest-json.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import type { SdkRoute } from "../../src/base/vocabulary.ts";
+import type { FurtherRoute } from "../../src/domain/routes.ts";
 import type { ServedMethod, UnarySpec } from "../../src/transport/calls/methods.ts";
 import type { RouteExample } from "./examples.ts";
 import { errorAnswers, rateLimitHeaders, requestIdHeader } from "./refusals.ts";
@@ -13,14 +14,9 @@ export type DocumentedMethod = Pick<ServedMethod, "rpc" | "verb" | "restPath"> &
   readonly spec: Pick<UnarySpec, "method">;
 };
 
-/** A route in the document of its API. */
-export interface DocumentedRoute {
-  /** `Service/Method`. */
-  readonly rpc: string;
-  readonly path: string;
+/** A route in the document of its API. It has the request headers of the route that it is like. */
+export interface DocumentedRoute extends FurtherRoute {
   readonly summary: string;
-  /** The route of the SDK whose scopes, refusals and request headers it has. */
-  readonly like: SdkRoute;
   readonly examples: readonly RouteExample[];
 }
 

@@ -13,7 +13,7 @@ import type { Authenticator } from "../auth/authenticator.ts";
 import type { ConfigFor } from "../config/config.ts";
 import type { FixedLimits } from "../config/settings.ts";
 import { createEvaluations, delegationScope } from "../domain/evaluation.ts";
-import { authzenRoutes, bulkRoutes, bulkStreams, type ScopeTable, union } from "../domain/routes.ts";
+import { authzenRoutes, type FurtherName, type ScopeTable, union } from "../domain/routes.ts";
 import type { FurtherDocument } from "../portal/pages.ts";
 import type { Gate } from "../transport/calls/exchange.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
@@ -30,15 +30,15 @@ type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
 /** One enabled API. */
 export interface FurtherApi {
   /** Absent if it has no JSON routes. */
-  readonly document?: FurtherDocument;
+  readonly document?: FurtherDocument | undefined;
   /** Its methods, served like those of the SDK on all protocols. */
   readonly methods: readonly ServedMethod[];
   /** Its services without JSON routes, streaming ones among them. */
   readonly rpcServices?: readonly ServiceBinding[];
   /** Its services that need no credentials. */
   readonly openServices?: readonly ServiceBinding[];
-  /** Scopes that its methods need, including default ones, by `Service/Method`. */
-  readonly requiredScopes: ReadonlyMap<string, readonly string[]>;
+  /** Scopes that its methods need, including default ones, by `Service/Method`, if the table of routes has none. */
+  readonly requiredScopes?: ReadonlyMap<string, readonly string[]>;
   /** Its services, with the readiness checks that each needs. */
   readonly services: ReadonlyMap<DescService, readonly string[] | "all">;
   /** Gates of its methods that need no credentials, by `Service/Method`. */
@@ -47,29 +47,60 @@ export interface FurtherApi {
   readonly pages: readonly Page[];
 }
 
-/** The APIs that the settings enable. */
-export function furtherApis(
-  config: Pick<
-    ConfigFor<"serve"> & FixedLimits,
-    AuthzenSettings | "authzen" | "bulk" | "opentdf" | "oidcIssuer" | "serviceName" | "bulkIdleTimeoutMs"
-  >,
-  dependencies: BulkDependencies,
-  authenticator: OpentdfAuthenticator,
-): readonly FurtherApi[] {
-  return [
-    ...(config.bulk ? [bulkApi(config.serviceName, dependencies, config.bulkIdleTimeoutMs)] : []),
-    ...(config.authzen ? [authzenApi(config, dependencies)] : []),
-    ...(config.opentdf ? [opentdfApi(config, dependencies, authenticator)] : []),
-  ];
-}
-
+type Config = ConfigFor<"serve"> & FixedLimits;
 type OpentdfAuthenticator = Pick<Authenticator, "holderOf" | "tokenEndpointOf">;
 
-function opentdfApi(
-  { oidcIssuer }: Pick<ConfigFor<"serve">, "oidcIssuer">,
+type Served = Omit<FurtherApi, "services" | "document">;
+
+/** An API in the table: what no setting changes, and what serves it. */
+interface Row extends Pick<FurtherApi, "services"> {
+  readonly serve: (config: Config, dependencies: BulkDependencies, authenticator: OpentdfAuthenticator) => Served;
+  /** Its document. */
+  readonly file?: URL;
+}
+
+/** Every API by the name of its setting. */
+export const furtherTable: Readonly<Record<FurtherName, Row & { readonly file: URL }> & Record<"opentdf", Row>> = {
+  bulk: {
+    services: new Map<DescService, readonly string[] | "all">([
+      [BulkDecisionService, "all"],
+      [BulkRecordService, ["issuer_keys", "store"]],
+      [BulkStreamService, ["issuer_keys", "store"]],
+    ]),
+    file: new URL("../../gen/openapi-bulk.json", import.meta.url),
+    serve: serveBulk,
+  },
+  authzen: {
+    services: new Map([[AuthorizationService, "all"]]),
+    file: new URL("../../gen/openapi-authzen.json", import.meta.url),
+    serve: serveAuthzen,
+  },
+  opentdf: {
+    services: new Map<DescService, readonly string[] | "all">([
+      [OpentdfAuthorization, "all"],
+      [WellKnownService, []],
+    ]),
+    serve: serveOpentdf,
+  },
+};
+
+/** The APIs that the settings enable. */
+export function furtherApis(...given: Parameters<Row["serve"]>): readonly FurtherApi[] {
+  const [config] = given;
+  const names = Object.keys(furtherTable) as (keyof typeof furtherTable)[];
+  return names
+    .filter((name) => config[name])
+    .map((name) => {
+      const { services, file, serve }: Row = furtherTable[name];
+      return { services, document: file && { name, file }, ...serve(...given) };
+    });
+}
+
+function serveOpentdf(
+  { oidcIssuer }: Config,
   dependencies: BulkDependencies,
   { holderOf, tokenEndpointOf }: OpentdfAuthenticator,
-): FurtherApi {
+): Served {
   const { deployment, ledger, takeItems } = dependencies;
   const service = createOpentdfService(createEvaluations(dependencies), { takeItems, ledger, holderOf });
   const scopes = union(deployment.scopes.required("key-access-plan"), [delegationScope]);
@@ -89,21 +120,11 @@ function opentdfApi(
     rpcServices: [bind(OpentdfAuthorization, service)],
     openServices: [bind(WellKnownService, createWellKnownService(configuration))],
     requiredScopes: new Map(OpentdfAuthorization.methods.map(({ name }) => [`AuthorizationService/${name}`, scopes])),
-    services: new Map<DescService, readonly string[] | "all">([
-      [OpentdfAuthorization, "all"],
-      [WellKnownService, []],
-    ]),
     pages: [],
   };
 }
 
-type AuthzenSettings = "publicUrl" | "maxBodyBytes" | "maxBulkBodyBytes";
-
-function authzenApi(
-  { publicUrl, maxBodyBytes, maxBulkBodyBytes }: Pick<ConfigFor<"serve">, AuthzenSettings>,
-  dependencies: BulkDependencies,
-): FurtherApi {
-  const { scopes } = dependencies.deployment;
+function serveAuthzen({ publicUrl, maxBodyBytes, maxBulkBodyBytes }: Config, dependencies: BulkDependencies): Served {
   const evaluations = createEvaluations(dependencies);
   const service = createAuthorizationService(evaluations, {
     takeItems: dependencies.takeItems,
@@ -111,11 +132,7 @@ function authzenApi(
   });
   const metadata = () => ({ type: "application/json", body: JSON.stringify(authzenMetadata(publicUrl ?? "")) });
   return {
-    document: "authzen",
     methods: servedMethods([bind(AuthorizationService, service)]),
-    // Further scopes, by question, are required when the questions are read.
-    requiredScopes: new Map(authzenRoutes.map(({ rpc }) => [rpc, scopes.required("policy-resolve")])),
-    services: new Map([[AuthorizationService, "all"]]),
     pages: publicUrl === undefined ? [] : [fixed(authzenMetadataPath, metadata)],
   };
 }
@@ -131,28 +148,20 @@ export function authzenMetadata(publicUrl: string): Readonly<Record<string, stri
   };
 }
 
-function bulkApi(service: string, dependencies: BulkDependencies, idleTimeoutMs: number): FurtherApi {
-  const { scopes } = dependencies.deployment;
+function serveBulk({ serviceName, bulkIdleTimeoutMs }: Config, dependencies: BulkDependencies): Served {
   return {
-    document: "bulk",
     methods: servedMethods([
-      bind(BulkDecisionService, createBulkDecisionService(service, dependencies)),
-      bind(BulkRecordService, createBulkRecordService(service, dependencies)),
+      bind(BulkDecisionService, createBulkDecisionService(serviceName, dependencies)),
+      bind(BulkRecordService, createBulkRecordService(serviceName, dependencies)),
     ]),
-    rpcServices: [bind(BulkStreamService, createBulkStreamService(dependencies, idleTimeoutMs))],
-    requiredScopes: new Map([...bulkRoutes, ...bulkStreams].map(({ rpc, single }) => [rpc, scopes.required(single)])),
-    services: new Map<DescService, readonly string[] | "all">([
-      [BulkDecisionService, "all"],
-      [BulkRecordService, ["issuer_keys", "store"]],
-      [BulkStreamService, ["issuer_keys", "store"]],
-    ]),
+    rpcServices: [bind(BulkStreamService, createBulkStreamService(dependencies, bulkIdleTimeoutMs))],
     pages: [],
   };
 }
 
 /** Scopes of the SDK's methods and of those of further APIs. Throws for an unknown method. */
 export function scopesByRpc(scopes: ScopeTable, apis: readonly FurtherApi[]): (rpc: string) => readonly string[] {
-  const further = new Map(apis.flatMap(({ requiredScopes }) => [...requiredScopes]));
+  const further = new Map(apis.flatMap(({ requiredScopes = [] }) => [...requiredScopes]));
   return (rpc) => further.get(rpc) ?? scopes.requiredByRpc(rpc);
 }
 

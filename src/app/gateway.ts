@@ -240,7 +240,7 @@ export function maxBodyBytesOf(
 
 /** Largest item of bulk methods: the limit of their single routes. */
 function maxItemBytesOf(config: ServeConfig): (rpc: string) => number {
-  const single = new Map(bulkRoutes.map(({ rpc, single }) => [rpc, routes.find(({ route }) => route === single)?.rpc]));
+  const single = new Map(bulkRoutes.map(({ rpc, like }) => [rpc, routes.find(({ route }) => route === like)?.rpc]));
   const maxBytes = maxBodyBytesOf(config);
   return (rpc) => maxBytes(single.get(rpc) ?? rpc);
 }

@@ -68,7 +68,6 @@ export async function openSessionRoute(
   const api = {
     methods,
     gates: new Map(methods.map(({ rpc }) => [rpc, gate])),
-    requiredScopes: new Map(),
     services: new Map(),
     pages: [keySetPage(() => keys.current.published)],
   };

@@ -1,4 +1,4 @@
-/** The table of the eight public routes, which the scope gate enforces and `capabilities` prints. */
+/** The eight public routes, which `capabilities` prints, and those of further APIs. The scope gate enforces all. */
 import { evaluationPath, type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
 import type { PlatformDomainName } from "./platform-domains.ts";
 
@@ -38,6 +38,56 @@ export function recordedPath(route: RecordedRoute): string {
   return route === "evaluation" ? evaluationPath : routePath(route);
 }
 
+/** A route of a further API. */
+export interface FurtherRoute {
+  readonly path: string;
+  /** `Service/Method`. */
+  readonly rpc: string;
+  /** The route of the SDK whose scopes and refusals it has: of a bulk route, that for a single item. */
+  readonly like: SdkRoute;
+}
+
+export const bulkRoutes: readonly FurtherRoute[] = [
+  { path: "/v1/bulk/protection-plans", rpc: "BulkDecisionService/PlanProtections", like: "protection-plan" },
+  { path: "/v1/bulk/policy-resolutions", rpc: "BulkDecisionService/ResolvePolicies", like: "policy-resolve" },
+  { path: "/v1/bulk/key-access-plans", rpc: "BulkDecisionService/PlanKeyAccesses", like: "key-access-plan" },
+  { path: "/v1/bulk/evidence", rpc: "BulkRecordService/RecordEvents", like: "evidence" },
+  { path: "/v1/bulk/artifact-registrations", rpc: "BulkRecordService/RegisterArtifacts", like: "artifact-register" },
+];
+
+/** Streams of items, which have no path. */
+export const bulkStreams: readonly Omit<FurtherRoute, "path">[] = [
+  { rpc: "BulkStreamService/StreamEvents", like: "evidence" },
+  { rpc: "BulkStreamService/StreamRegistrations", like: "artifact-register" },
+];
+
+const authzenTable = [
+  ["Evaluate", "/access/v1/evaluation", "access_evaluation_endpoint"],
+  ["EvaluateMany", "/access/v1/evaluations", "access_evaluations_endpoint"],
+  ["SearchSubjects", "/access/v1/search/subject", "search_subject_endpoint"],
+  ["SearchResources", "/access/v1/search/resource", "search_resource_endpoint"],
+  ["SearchActions", "/access/v1/search/action", "search_action_endpoint"],
+] as const;
+
+/**
+ * Each with the member of the metadata that has its URL. Further scopes, by question, are required when the questions are
+ * read.
+ */
+export const authzenRoutes = authzenTable.map(([method, path, endpoint]) => {
+  return { path, rpc: `AuthorizationService/${method}`, like: "policy-resolve", endpoint } as const;
+});
+
+/** The further APIs that have JSON routes, and so a document, by the name of their setting. */
+export const furtherRoutes = { bulk: bulkRoutes, authzen: authzenRoutes };
+export type FurtherName = keyof typeof furtherRoutes;
+export const furtherNames = Object.keys(furtherRoutes) as readonly FurtherName[];
+
+/** Every route that has a document. */
+export const documentedRoutes: readonly FurtherRoute[] = [
+  ...routes.map(({ path, rpc, route }) => ({ path, rpc, like: route })),
+  ...Object.values(furtherRoutes).flat(),
+];
+
 export interface ScopeTable {
   /** Scopes that every route needs. */
   readonly defaults: readonly string[];
@@ -55,7 +105,7 @@ export function createScopeTable(
 ): ScopeTable {
   const required = (route: SdkRoute) => union(defaults, routeScopes[route]);
   const byRoute = new Map(routes.map(({ route }) => [route, required(route)]));
-  const byRpc = new Map(routes.map(({ route, rpc }) => [rpc, required(route)]));
+  const byRpc = new Map([...documentedRoutes, ...bulkStreams].map(({ rpc, like }) => [rpc, required(like)]));
   return {
     defaults: union(defaults, []),
     own: (route) => union(routeScopes[route], []),
@@ -72,50 +122,3 @@ export function createScopeTable(
 export function union(first: readonly string[], second: readonly string[]): readonly string[] {
   return [...new Set([...first, ...second])];
 }
-
-export interface BulkRoute {
-  /** Path of the JSON route. */
-  readonly path: `/v1/bulk/${string}`;
-  /** `Service/Method`. */
-  readonly rpc: string;
-  /** The route for a single item. */
-  readonly single: SdkRoute;
-}
-
-export const bulkRoutes: readonly BulkRoute[] = [
-  { path: "/v1/bulk/protection-plans", rpc: "BulkDecisionService/PlanProtections", single: "protection-plan" },
-  { path: "/v1/bulk/policy-resolutions", rpc: "BulkDecisionService/ResolvePolicies", single: "policy-resolve" },
-  { path: "/v1/bulk/key-access-plans", rpc: "BulkDecisionService/PlanKeyAccesses", single: "key-access-plan" },
-  { path: "/v1/bulk/evidence", rpc: "BulkRecordService/RecordEvents", single: "evidence" },
-  {
-    path: "/v1/bulk/artifact-registrations",
-    rpc: "BulkRecordService/RegisterArtifacts",
-    single: "artifact-register",
-  },
-];
-
-/** Streams of items, by `Service/Method`, each with the route for a single item. */
-export const bulkStreams: readonly Pick<BulkRoute, "rpc" | "single">[] = [
-  { rpc: "BulkStreamService/StreamEvents", single: "evidence" },
-  { rpc: "BulkStreamService/StreamRegistrations", single: "artifact-register" },
-];
-
-interface AuthzenRoute {
-  /** `Service/Method`. */
-  readonly rpc: string;
-  readonly path: `/access/v1/${string}`;
-  /** Member of the metadata with its URL. */
-  readonly endpoint: string;
-}
-
-const authzenTable = [
-  ["Evaluate", "/access/v1/evaluation", "access_evaluation_endpoint"],
-  ["EvaluateMany", "/access/v1/evaluations", "access_evaluations_endpoint"],
-  ["SearchSubjects", "/access/v1/search/subject", "search_subject_endpoint"],
-  ["SearchResources", "/access/v1/search/resource", "search_resource_endpoint"],
-  ["SearchActions", "/access/v1/search/action", "search_action_endpoint"],
-] as const;
-
-export const authzenRoutes: readonly AuthzenRoute[] = authzenTable.map(([method, path, endpoint]) => {
-  return { rpc: `AuthorizationService/${method}`, path, endpoint };
-});

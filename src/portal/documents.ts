@@ -10,8 +10,8 @@ import { refusedToken, underDpop } from "../auth/challenge.ts";
 import type { ServiceError } from "../base/errors.ts";
 import { type JsonObject, type JsonValue, parseJson } from "../base/json.ts";
 import { grouped } from "../base/visible-text.ts";
-import type { AuthMode, ProofOfPossession, SdkRoute } from "../base/vocabulary.ts";
-import { authzenRoutes, bulkRoutes, routes, type ScopeTable } from "../domain/routes.ts";
+import type { AuthMode, ProofOfPossession } from "../base/vocabulary.ts";
+import { documentedRoutes, routes, type ScopeTable } from "../domain/routes.ts";
 
 /** Values of a deployment that its documents show. */
 export interface DocumentOptions {
@@ -30,18 +30,9 @@ export interface DocumentOptions {
   readonly serverUrl?: string | undefined;
 }
 
-const files = {
-  sdk: new URL("../../gen/openapi.json", import.meta.url),
-  bulk: new URL("../../gen/openapi-bulk.json", import.meta.url),
-  authzen: new URL("../../gen/openapi-authzen.json", import.meta.url),
-} as const;
-
-/** An API that has a document: the SDK's, or one beside it. */
-export type DocumentedApi = keyof typeof files;
-
 /** Reads the document of an API and puts in the deployment's values. */
-export async function documentOf(api: DocumentedApi, options: DocumentOptions): Promise<JsonObject> {
-  return withValues(await readFile(files[api], "utf8"), options);
+export async function documentOf(file: URL, options: DocumentOptions): Promise<JsonObject> {
+  return withValues(await readFile(file, "utf8"), options);
 }
 
 /** The parts of a document that depend on the deployment. */
@@ -71,13 +62,6 @@ interface Operation {
   "x-required-scopes": readonly string[];
 }
 
-/** Each path with its method, and the route of the SDK whose scopes it needs. */
-const rows: ReadonlyMap<string, { readonly rpc: string; readonly like: SdkRoute }> = new Map([
-  ...routes.map(({ path, rpc, route }) => [path, { rpc, like: route }] as const),
-  ...bulkRoutes.map(({ path, rpc, single }) => [path, { rpc, like: single }] as const),
-  ...authzenRoutes.map(({ path, rpc }) => [path, { rpc, like: "policy-resolve" }] as const),
-]);
-
 /** Own headers as the contract writes them, with the default prefix. */
 const writtenPrefix = /\bx-svc-/g;
 
@@ -99,7 +83,7 @@ export function withValues(text: string, options: DocumentOptions): JsonObject {
     Object.values(item).map((operation) => ({ path, operation })),
   );
   for (const { path, operation } of operations) {
-    const row = rows.get(path);
+    const row = documentedRoutes.find((route) => route.path === path);
     if (row === undefined) throw new Error(`${path} is not in the table of routes`);
     const required = scopes.required(row.like);
     operation["x-required-scopes"] = required;

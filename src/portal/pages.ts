@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { html, Markup } from "../base/markup.ts";
 import type { AuthMode } from "../base/vocabulary.ts";
 import { type Content, fixed, type Page } from "../transport/rest/page.ts";
-import { type DocumentedApi, type DocumentOptions, documentOf, toJsonText, toYamlText } from "./documents.ts";
+import { type DocumentOptions, documentOf, toJsonText, toYamlText } from "./documents.ts";
 
 export interface PublishedOptions extends DocumentOptions {
   /** Whether the document and the explorer are served. */
@@ -22,8 +22,14 @@ export interface PublishedOptions extends DocumentOptions {
   readonly further?: readonly FurtherDocument[];
 }
 
-/** An API beside the SDK's that has a document. */
-export type FurtherDocument = Exclude<DocumentedApi, "sdk">;
+/** The document of an API beside the SDK's. */
+export interface FurtherDocument {
+  /** Name of the API. */
+  readonly name: string;
+  readonly file: URL;
+}
+
+const sdkFile = new URL("../../gen/openapi.json", import.meta.url);
 
 /** Makes the pages. They are loaded and generated on the first request. */
 export function publishedPages(options: PublishedOptions): readonly Page[] {
@@ -33,13 +39,13 @@ export function publishedPages(options: PublishedOptions): readonly Page[] {
 }
 
 function documentPages(options: PublishedOptions): readonly Page[] {
-  return (["sdk", ...(options.further ?? [])] as const).flatMap((api) => {
+  const further = (options.further ?? []).map(({ name, file }) => ({ path: `/openapi-${name}`, file }));
+  return [{ path: "/openapi", file: sdkFile }, ...further].flatMap(({ path, file }) => {
     let made: ReturnType<typeof documentOf> | undefined;
     const document = () => {
-      made ??= documentOf(api, options);
+      made ??= documentOf(file, options);
       return made;
     };
-    const path = api === "sdk" ? "/openapi" : `/openapi-${api}`;
     return [
       fixed(`${path}.json`, async () => ({
         type: "application/json",
@@ -232,7 +238,7 @@ function explorerPages(options: PublishedOptions): readonly Page[] {
   });
   return [
     fixed("/explorer", page()),
-    ...(options.further ?? []).map((name) => fixed(`/explorer-${name}`, page(name))),
+    ...(options.further ?? []).map(({ name }) => fixed(`/explorer-${name}`, page(name))),
     ...assets.map(({ name, type, file }) =>
       fixed(`/explorer/${name}`, async () => ({ type, body: await readFile(file()) })),
     ),
@@ -252,7 +258,7 @@ const hints: Readonly<Record<AuthMode, Markup>> = {
 /** Renders the page of the SDK's API, or of the named one. Links are relative to it. */
 function explorerHtml({ service, authMode, explorerToken, further = [] }: PublishedOptions, api?: string): string {
   const path = api === undefined ? "openapi" : `openapi-${api}`;
-  const others = [["sdk", "explorer"], ...further.map((name) => [name, `explorer-${name}`])].map(
+  const others = [["sdk", "explorer"], ...further.map(({ name }) => [name, `explorer-${name}`])].map(
     ([label = "", href = ""]) => {
       const current = new Markup(label === (api ?? "sdk") ? ' aria-current="page"' : "");
       return html`<a href="${href}"${current}>${label}</a> `;

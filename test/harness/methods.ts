@@ -1,4 +1,4 @@
-/** The eight methods, and their messages in the spelling of the JSON routes. */
+/** The methods with JSON routes, and their messages in the spelling of these. */
 import {
   type DescMessage,
   type DescMethodUnary,
@@ -10,10 +10,18 @@ import {
 } from "@bufbuild/protobuf";
 import { createRestRegistry, messageEncoder } from "../../dev/rest-json.ts";
 import { http } from "../../gen/google/api/annotations_pb.ts";
-import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
+import { furtherTable } from "../../src/app/further-apis.ts";
+import { settings } from "../../src/config/settings.ts";
+import { type FurtherName, furtherNames } from "../../src/domain/routes.ts";
+import { publicServices } from "../../src/transport/calls/methods.ts";
 
-const registry = createRestRegistry(
-  [...publicServices, ...bulkServices, ...authzenServices].flatMap(({ file }) => [file, ...file.dependencies]),
+/** The services of the SDK's API and of further APIs that have JSON routes, streaming ones among them. */
+export const contractServices: readonly DescService[] = [...publicServices, ...furtherNames.flatMap(servicesOf)];
+export const registry = createRestRegistry(contractServices.flatMap(({ file }) => [file, ...file.dependencies]));
+
+/** Settings that enable every API with JSON routes. */
+export const everyApi: Readonly<Record<string, string>> = Object.fromEntries(
+  furtherNames.map((name) => [settings[name].name, "on"]),
 );
 
 /** One method as callers see it. */
@@ -26,10 +34,12 @@ export interface WireMethod {
 }
 
 export const wireMethods: readonly WireMethod[] = publicServices.flatMap(methodsOf);
-/** Those of `platform.bulk.v1` that are no streams. */
-export const bulkMethods: readonly WireMethod[] = bulkServices.flatMap(methodsOf);
-/** Those of enforcement points. */
-export const authzenMethods: readonly WireMethod[] = authzenServices.flatMap(methodsOf);
+/** Those of further APIs that are no streams. */
+export const furtherMethods: readonly WireMethod[] = furtherNames.flatMap(servicesOf).flatMap(methodsOf);
+
+function servicesOf(name: FurtherName): DescService[] {
+  return [...furtherTable[name].services.keys()];
+}
 
 function methodsOf({ typeName, methods }: DescService): WireMethod[] {
   return methods
@@ -47,7 +57,7 @@ function methodsOf({ typeName, methods }: DescService): WireMethod[] {
 
 /** The method on a JSON route such as `/v1/sdk/whoami`. */
 export function methodOn(restPath: string): WireMethod {
-  const found = [...wireMethods, ...bulkMethods, ...authzenMethods].find((method) => method.restPath === restPath);
+  const found = [...wireMethods, ...furtherMethods].find((method) => method.restPath === restPath);
   if (found === undefined) throw new Error(`no method on ${restPath}`);
   return found;
 }

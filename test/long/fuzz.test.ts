@@ -7,6 +7,7 @@ import { type FuzzOptions, fuzzConnection, noCounts } from "../harness/fuzz/conn
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { forFile } from "../harness/lifetimes.ts";
+import { everyApi } from "../harness/methods.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 
 const seed = 20;
@@ -19,8 +20,7 @@ const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: certKey, SVC_OPS_TLS_CERT: cert, 
 const start = (settings: Readonly<Record<string, string>>, name: string) => {
   const own = join(directory, name);
   mkdirSync(own);
-  const further = { SVC_BULK: "on", SVC_AUTHZEN: "on" };
-  return forFile(startService(own, { ...serviceSettings(own, issuer.url), ...further, ...settings }));
+  return forFile(startService(own, { ...serviceSettings(own, issuer.url), ...everyApi, ...settings }));
 };
 const services = [await start({}, "plain"), await start(tls, "tls")];
 const [service, operator, tlsService, tlsOperator] = services.flatMap(({ url, opsUrl }) =>

@@ -1,10 +1,11 @@
 /** The explorer as a person uses it, in headless Chromium. */
 import type { BrowserContextOptions, Locator, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { authzenRoutes, bulkRoutes } from "../../src/domain/routes.ts";
+import { furtherNames, furtherRoutes } from "../../src/domain/routes.ts";
 import { browserForFile } from "../harness/browser.ts";
 import { type Gateway, gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { forTest } from "../harness/lifetimes.ts";
+import { everyApi } from "../harness/methods.ts";
 import { openApiDocument } from "../harness/openapi.ts";
 
 const gateway = await gatewayForFile();
@@ -170,12 +171,10 @@ test("works behind a path prefix", async () => {
 });
 
 test("an enabled API has a page of its own", async () => {
-  const further = await forTest(startGateway({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } }));
+  const further = await forTest(startGateway({ env: everyApi }));
   const { page, complaints } = await openPage();
-  for (const [name, paths] of [
-    ["bulk", bulkRoutes.map(({ path }) => path)],
-    ["authzen", authzenRoutes.map(({ path }) => path)],
-  ] as const) {
+  for (const name of furtherNames) {
+    const paths = furtherRoutes[name].map(({ path }) => path);
     await explore(page, further.url);
     await page.click(`nav a:text-is("${name}")`);
     await page.waitForSelector(".opblock");

@@ -3,7 +3,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
+import { furtherNames, furtherRoutes, routes } from "../../src/domain/routes.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
+import { everyApi } from "../harness/methods.ts";
 import { pythonForFile } from "../harness/python.ts";
 
 /**
@@ -29,14 +31,13 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403",
 
 /** The documents, each with the number of its operations. */
 const documents = [
-  ["openapi", 8],
-  ["openapi-bulk", 5],
-  ["openapi-authzen", 5],
-] as const;
+  ["openapi", routes.length] as const,
+  ...furtherNames.map((name) => [`openapi-${name}`, furtherRoutes[name].length] as const),
+];
 
 const client = defaultClient();
 const gateway = await gatewayForFile({
-  env: { SVC_BULK: "on", SVC_AUTHZEN: "on" },
+  env: everyApi,
   issuer: { clients: [{ ...client, scopes: [...client.scopes, "decisions.delegate"] }] },
 });
 const tools = await pythonForFile("schemathesis==4.32.5");

@@ -4,13 +4,12 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { referencePages } from "../../scripts/reference.ts";
 import { readConfig } from "../../src/config/config.ts";
-import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { startGateway } from "../harness/gateway.ts";
 import { forTest } from "../harness/lifetimes.ts";
+import { contractServices } from "../harness/methods.ts";
 
 const root = join(import.meta.dirname, "../..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
@@ -129,9 +128,7 @@ test("every npm script in a document exists", () => {
 });
 
 test("the methods are the contract's", () => {
-  const methods = [...publicServices, ...bulkServices, BulkStreamService, ...authzenServices].flatMap((service) =>
-    service.methods.map(({ name }) => `${service.name}/${name}`),
-  );
+  const methods = contractServices.flatMap((service) => service.methods.map(({ name }) => `${service.name}/${name}`));
   const rows = [...textOf("docs/reference/api.md").matchAll(/^\| `(\w+Service\/\w+)`/gm)].map(([, method]) => method);
   expect(rows).toEqual(methods);
 });

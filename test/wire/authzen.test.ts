@@ -9,7 +9,7 @@ import { metricSum, type RestAnswer, rest, startGateway } from "../harness/gatew
 import { recordIn } from "../harness/ledger.ts";
 import { forFile, forTest } from "../harness/lifetimes.ts";
 import { freePort } from "../harness/loopback.ts";
-import { authzenMethods, requestFromRest } from "../harness/methods.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { askOf, sessionByRest, startSessionDeployment, testClient } from "../harness/sessions.ts";
 
 const delegating = { scope: "platform-api.access policy.read keys.use decisions.delegate" };
@@ -349,7 +349,7 @@ describe("several questions", () => {
   });
 });
 
-test.each(authzenMethods.map((method) => [method.restPath, method] as const))(
+test.each(paths.map((path) => [path, methodOn(path)] as const))(
   "%s: the other protocols answer alike",
   async (path, method) => {
     const body = bodyFor(path);

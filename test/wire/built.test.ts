@@ -8,10 +8,12 @@ import { beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { writeAppFiles } from "../../scripts/app-files.ts";
 import { productionPackages } from "../../scripts/packages.ts";
+import { furtherNames } from "../../src/domain/routes.ts";
 import { folderForFile } from "../harness/folder.ts";
 import { type Gateway, rest } from "../harness/gateway.ts";
 import { issuerForFile } from "../harness/issuer-for-file.ts";
 import { forTest } from "../harness/lifetimes.ts";
+import { everyApi } from "../harness/methods.ts";
 import { type RunningService, serviceSettings, spawnService, startService } from "../harness/process.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { tlsFetch } from "../harness/tls-callers.ts";
@@ -79,9 +81,9 @@ test("every thread answers: policy check, writer and reader", async () => {
 });
 
 test("modules that start-up does not need are available when they are used", async () => {
-  const service = await start({ SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_REFLECTION: "on" });
+  const service = await start({ ...everyApi, SVC_REFLECTION: "on" });
   const pages = [
-    ...["/", "/explorer", "/openapi.json", "/openapi.yaml", "/openapi-bulk.json", "/openapi-authzen.json"],
+    ...["/", "/explorer", "/openapi.json", "/openapi.yaml", ...furtherNames.map((name) => `/openapi-${name}.json`)],
     ...["explorer.css", "explorer.js", "swagger-ui.css", "swagger-ui-bundle.js"].map((name) => `/explorer/${name}`),
   ];
   for (const page of pages) {

@@ -51,7 +51,7 @@ const said = ({ reason, violations = [] }: Any, member: string) => ({
   violations: violations.map(({ field, rule }: Any) => [field.replace(new RegExp(`^${member}\\.?`), ""), rule]),
 });
 
-describe.each(bulkRoutes)("$path", ({ path, single }) => {
+describe.each(bulkRoutes)("$path", ({ path, like: single }) => {
   const route = `/v1/sdk/${single}`;
   const member = /^\/v1\/bulk\/(evidence|artifact)/.exec(path) && (single === "evidence" ? "event" : "registration");
   const sample = JSON.stringify(sampleCalls().find((call) => call.route === route)?.body);

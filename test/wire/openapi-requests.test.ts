@@ -5,17 +5,19 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
+import { furtherNames } from "../../src/domain/routes.ts";
 import { gatewayForFile, type RestAnswer, rest } from "../harness/gateway.ts";
+import { everyApi } from "../harness/methods.ts";
 
 type Any = RestAnswer["body"];
 
 const gateway = await gatewayForFile({
-  env: { SVC_BULK: "on", SVC_AUTHZEN: "on" },
+  env: everyApi,
   issuer: { clients: [{ ...defaultClient(), scopes: [...defaultClient().scopes, "decisions.delegate"] }] },
 });
 const token = await gateway.token();
 
-const documents = ["openapi", "openapi-bulk", "openapi-authzen"].map((name): Any => {
+const documents = ["openapi", ...furtherNames.map((name) => `openapi-${name}`)].map((name): Any => {
   const document: Any = JSON.parse(readFileSync(join(import.meta.dirname, `../../gen/${name}.json`), "utf8"));
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);

@@ -7,15 +7,15 @@ import { draws } from "../harness/draws.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { requestOf } from "../harness/generate.ts";
 import {
-  authzenMethods,
-  bulkMethods,
+  everyApi,
+  furtherMethods,
   methodOn,
   requestFromRest,
   type WireMethod,
   wireMethods,
 } from "../harness/methods.ts";
 
-const gateway = await gatewayForFile({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } });
+const gateway = await gatewayForFile({ env: everyApi });
 const token = await gateway.token();
 const clients = wireClients(gateway.url);
 
@@ -54,7 +54,7 @@ async function expectSame(method: WireMethod, request: Message, headers?: Record
   return rest.outcome;
 }
 
-const everyMethod = [...wireMethods, ...bulkMethods, ...authzenMethods];
+const everyMethod = [...wireMethods, ...furtherMethods];
 
 /** Paths of the broken members. */
 function fieldsOf(outcome: Outcome): string[] {

@@ -2,9 +2,6 @@
 import { type DescMethod, type DescMethodUnary, type DescService, getOption } from "@bufbuild/protobuf";
 import type { MethodImpl, MethodImplSpec, ServiceImpl } from "@connectrpc/connect";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
-import { AuthorizationService } from "../../../gen/platform/authzen/v1/authorization_pb.ts";
-import { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
-import { BulkRecordService } from "../../../gen/platform/bulk/v1/records_pb.ts";
 import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import { EvidenceService } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../../gen/platform/sdk/v1/protection_pb.ts";
@@ -84,11 +81,6 @@ function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: strin
   if (pattern.case === "post" && body === "*") return { verb: "POST", restPath: pattern.value };
   throw new Error(`${method} has no google.api.http annotation of the form that the JSON routes serve`);
 }
-
-/** The unary services of `platform.bulk.v1`. */
-export const bulkServices: readonly DescService[] = [BulkDecisionService, BulkRecordService];
-
-export const authzenServices: readonly DescService[] = [AuthorizationService];
 
 export const publicServices: readonly DescService[] = [
   DiscoveryService,

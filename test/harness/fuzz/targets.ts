@@ -57,8 +57,8 @@ const publicTargets = sampleCalls().flatMap(({ route, body }) => {
 const sampleOf = (path: string) => (sampleCalls().find(({ route }) => route === path)?.body ?? {}) as object;
 
 /** Items that are good, poison, and sent twice. */
-function itemsOf({ path, single }: (typeof bulkRoutes)[number]): object[] {
-  const sample = sampleOf(`/v1/sdk/${single}`);
+function itemsOf({ path, like }: (typeof bulkRoutes)[number]): object[] {
+  const sample = sampleOf(`/v1/sdk/${like}`);
   const member = /evidence/.test(path) ? "event" : /registrations/.test(path) ? "registration" : undefined;
   const item = member === undefined ? sample : { idempotency_key: "fuzzed", [member]: sample };
   return [item, { ...item, workload: 7 }, item];
@@ -76,8 +76,8 @@ const bulkTargets = bulkRoutes.flatMap((route) => {
 });
 
 /** Several messages on a stream: good ones, one that breaks its rules, and one that is no message. */
-const streamTargets = bulkStreams.flatMap(({ rpc, single }) => {
-  const route = bulkRoutes.find((one) => one.single === single);
+const streamTargets = bulkStreams.flatMap(({ rpc, like }) => {
+  const route = bulkRoutes.find((one) => one.like === like);
   if (route === undefined) return [];
   const bulk = methodOn(route.path);
   const items = itemsOf(route).slice(0, 1);

@@ -12,7 +12,7 @@ import { type Gateway, gatewayForFile } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { administering, backendOf } from "../../harness/ledger.ts";
 import { forFile } from "../../harness/lifetimes.ts";
-import { methodOn, requestFromRest } from "../../harness/methods.ts";
+import { everyApi, methodOn, requestFromRest } from "../../harness/methods.ts";
 import {
   newSessionKey,
   type SessionAsk,
@@ -136,8 +136,7 @@ async function settingsOf(
   writeFileSync(keyPath, newSessionKey().own, { mode: 0o600 });
   return {
     ...settings,
-    SVC_BULK: "on",
-    SVC_AUTHZEN: "on",
+    ...everyApi,
     SVC_WITNESSES: witness.setting,
     SVC_WITNESS_QUORUM: "1",
     SVC_OIDC_ISSUER: issuer.url,

@@ -2,17 +2,19 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import comments from "../../../../gen/comments.json" with { type: "json" };
-import { defaultDocument } from "../../../../scripts/openapi-document.ts";
+import { defaultDocuments } from "../../../../scripts/openapi-document.ts";
 import { routes } from "../../../../src/domain/routes.ts";
 import { toJsonText, toYamlText } from "../../../../src/portal/documents.ts";
 
 const committed = (name: string) => readFileSync(join(import.meta.dirname, "../../../../gen", name), "utf8");
 
-test("the committed document is what the code says now", () => {
-  const document = defaultDocument(comments);
-  expect(toJsonText(document)).toBe(committed("openapi.json"));
-  expect(toYamlText(document)).toBe(committed("openapi.yaml"));
-});
+test.each(Object.entries(defaultDocuments(comments)))(
+  "the committed %s is what the code says now",
+  (name, document) => {
+    expect(toJsonText(document)).toBe(committed(`${name}.json`));
+    expect(toYamlText(document)).toBe(committed(`${name}.yaml`));
+  },
+);
 
 test("it has the eight public routes and no other", () => {
   const { paths } = JSON.parse(committed("openapi.json"));
@@ -36,5 +38,5 @@ test("it has nothing of which public generators make clients that do not compile
 
 test("a comment that is missing is an error, not a member without a description", () => {
   const { "platform.sdk.v1.Caller.subject": _gone, ...others } = comments;
-  expect(() => defaultDocument(others)).toThrow("platform.sdk.v1.Caller.subject has no comment");
+  expect(() => defaultDocuments(others)).toThrow("platform.sdk.v1.Caller.subject has no comment");
 });

@@ -11,18 +11,15 @@ import {
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createRestRegistry, messageEncoder } from "../../../../dev/rest-json.ts";
+import { messageEncoder } from "../../../../dev/rest-json.ts";
 import { ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
-import { authzenServices, bulkServices, publicServices } from "../../../../src/transport/calls/methods.ts";
 import { encodeFrame, frameEncoder } from "../../../../src/transport/grpc/frame.ts";
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
 import { draws } from "../../../harness/draws.ts";
-import { authzenMethods, bulkMethods, wireMethods } from "../../../harness/methods.ts";
+import { furtherMethods, registry, wireMethods } from "../../../harness/methods.ts";
 
 /** Empty, short, long enough for every length prefix, and not ASCII alone. */
 const wellFormed = fc.oneof(fc.constant(""), fc.string(), fc.string({ unit: "grapheme", maxLength: 300 }));
-const services = [...publicServices, ...bulkServices, ...authzenServices];
-const registry = createRestRegistry([...new Set(services.flatMap(({ file }) => [file, ...file.dependencies]))]);
 
 /** What JSON escapes, what UTF-8 writes in one to four bytes, what Latin-1 has too, and halves of a surrogate pair. */
 const piece = fc.constantFrom('"', "\\", "\n", "\u0000", "\u001f", "\u007f", "a", "é", "\u0080", "—", "\u2028", "😀");
@@ -42,20 +39,21 @@ function expectAlike(desc: DescMessage, encode: (message: Message) => string, me
   expect(Buffer.from(answerEncoder(desc)(message), "latin1").equals(expected)).toBe(true);
 }
 
-test.each(
-  [...wireMethods, ...bulkMethods, ...authzenMethods].map(({ restPath, desc }) => [restPath, desc.output] as const),
-)("%s", (_, desc) => {
-  const encode = answerEncoder(desc);
-  fc.assert(
-    fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)),
-    runs,
-  );
-  // Texts that are all of one kind: most answers are of ASCII alone, save for the proof.
-  fc.assert(
-    fc.property(messages(desc, fc.string({ maxLength: 300 })), (message) => expectAlike(desc, encode, message)),
-    runs,
-  );
-});
+test.each([...wireMethods, ...furtherMethods].map(({ restPath, desc }) => [restPath, desc.output] as const))(
+  "%s",
+  (_, desc) => {
+    const encode = answerEncoder(desc);
+    fc.assert(
+      fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)),
+      runs,
+    );
+    // Texts that are all of one kind: most answers are of ASCII alone, save for the proof.
+    fc.assert(
+      fc.property(messages(desc, fc.string({ maxLength: 300 })), (message) => expectAlike(desc, encode, message)),
+      runs,
+    );
+  },
+);
 
 test("text that reads as a character beyond ASCII in bytes is written as it is", () => {
   const text = "\u00e2\u0080\u0094";

@@ -14,6 +14,7 @@ import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type Rand
 import { contentAddress } from "../src/base/text-forms.ts";
 import type { Ledger, PublishedLogs } from "../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../src/ledger/ports/record.ts";
+import type { SearchPage } from "../src/ledger/ports/search.ts";
 import { parseSearch, type SearchParameter } from "../src/ledger/search/search-query.ts";
 import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../src/stores/postgres/schema/schema.ts";
@@ -123,25 +124,23 @@ const questions: readonly (readonly [string, Readonly<Partial<Record<SearchParam
 ];
 
 async function measure(ledger: Ledger & PublishedLogs): Promise<void> {
-  const [log] = await ledger.published();
-  const name = log?.name ?? "";
   const rows = [];
   for (const [question, parameters] of questions) {
     const criteria = parseSearch(parameters, endMs);
     if (!("limit" in criteria)) throw new Error(JSON.stringify(criteria));
     const timesMs: number[] = [];
     const before = process.cpuUsage();
-    let page: Awaited<ReturnType<PublishedLogs["search"]>>;
+    let page: SearchPage | undefined;
     for (let round = 0; round < options.rounds; round++) {
       const began = performance.now();
-      page = await ledger.search(name, criteria);
+      page = await ledger.search({ ...criteria, tenantId });
       timesMs.push(performance.now() - began);
     }
     const { user, system } = process.cpuUsage(before);
     let pages = 1;
     const began = performance.now();
     for (let next = page?.next; next !== undefined && criteria.countBy !== undefined; pages++)
-      next = (await ledger.search(name, { ...criteria, after: next }))?.next;
+      next = (await ledger.search({ ...criteria, tenantId, after: next })).next;
     const restMs = pages === 1 ? 0 : performance.now() - began;
     rows.push({
       question,

@@ -273,7 +273,7 @@ export function servedPolicies(
             description,
           })),
         ),
-        ...(await revisionsIn(log, logs)),
+        ...(await revisionsIn(log, tenantId, logs)),
       };
     },
     async texts(tenantId, revision, isWhole) {
@@ -292,7 +292,7 @@ export function servedPolicies(
       const isInForce = bundle !== undefined && identify(bundle).revision === policy.revision;
       return { current_revision: policy.revision, in_force: isInForce, files };
     },
-    async tryDraft(log, tenantId, { files, questions, fromMs }, signal) {
+    async tryDraft(tenantId, { files, questions, fromMs }, signal) {
       const { runTrial } = await import("../domain/playground.ts");
       const { keyReferences, supportedProfiles } = settings;
       const trial = {
@@ -300,12 +300,8 @@ export function servedPolicies(
         draft: { files, questions },
         settings: { keyReferences, supportedProfiles },
       };
-      const source = {
-        search: (query: Parameters<PublishedLogs["search"]>[1]) => logs.search(log, query),
-        find: logs.find,
-      };
       const since = fromMs === undefined ? undefined : { tenantId, fromMs };
-      return { current_revision: policy.revision, ...(await runTrial(trial, since, source, timers, signal)) };
+      return { current_revision: policy.revision, ...(await runTrial(trial, since, logs, timers, signal)) };
     },
   };
 }
@@ -319,8 +315,8 @@ function layersOf(bundle: PolicyBundle, tenantId: TenantId, isWhole: boolean) {
 }
 
 /** Revisions under which the log has decisions, the newest first, as far as its newest leaves show. */
-async function revisionsIn(log: string, logs: Pick<PublishedLogs, "search" | "tile">) {
-  const size = (await logs.search(log, { terms: [], limit: 1 }))?.size ?? 0;
+async function revisionsIn(log: string, tenantId: TenantId, logs: Pick<PublishedLogs, "search" | "tile">) {
+  const { size } = await logs.search({ tenantId, terms: [], limit: 1 });
   const found = new Map<string, { readonly last_at: string; first_at: string; decisions: number }>();
   const last = Math.ceil(size / tileWidth) - 1;
   const first = Math.max(0, last - maxBundles + 1);

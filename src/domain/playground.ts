@@ -21,7 +21,7 @@ export interface RecordedSince {
 }
 
 export interface TrialSource {
-  search(query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined>;
+  search(query: SearchQuery): Promise<SearchPage>;
   readonly find: RecordArchive["find"];
 }
 
@@ -61,11 +61,9 @@ async function sampleOf(
   signal: AbortSignal,
 ): Promise<RecordedSample> {
   const archive = {
-    async search({ tenantId: _, ...query }: SearchQuery) {
+    async search(query: SearchQuery) {
       signal.throwIfAborted();
-      const page = await source.search(query);
-      if (page === undefined) throw new ServiceError("no_route", "there is no such log");
-      return page;
+      return source.search(query);
     },
   };
   const decisions: FoundDecision[] = [];

@@ -58,7 +58,7 @@ export interface ServedPolicies {
   /** The files of the policy directory. */
   files(): Promise<object>;
   /** Tries a draft of them; nothing of it stays. Rejects with `invalid_request` if it takes too much. */
-  tryDraft(log: string, tenantId: TenantId, draft: GivenDraft, signal: AbortSignal): Promise<object>;
+  tryDraft(tenantId: TenantId, draft: GivenDraft, signal: AbortSignal): Promise<object>;
 }
 
 export interface GivenDraft {
@@ -113,6 +113,11 @@ export function viewerOfRequest(request: FastifyRequest): Viewer {
   return request.getDecorator<Viewer>(decorators.viewer);
 }
 
+/** Tenant of the log in the path of a request. */
+export function tenantOfRequest(request: FastifyRequest): TenantId {
+  return request.getDecorator<TenantId>(decorators.tenantId);
+}
+
 /**
  * The log in a request's path, for what shows the content of its records. Throws the refusal if the viewer may not search
  * by content.
@@ -120,7 +125,7 @@ export function viewerOfRequest(request: FastifyRequest): Viewer {
 export function contentOf(request: FastifyRequest): { readonly tenantId: TenantId; readonly isOperator: boolean } {
   const { contentRefusal, tenantIds } = viewerOfRequest(request);
   if (contentRefusal !== undefined) throw contentRefusal;
-  return { tenantId: request.getDecorator<TenantId>(decorators.tenantId), isOperator: tenantIds === undefined };
+  return { tenantId: tenantOfRequest(request), isOperator: tenantIds === undefined };
 }
 
 /** Logs who looks into which log, and by which parameters, without their values. */

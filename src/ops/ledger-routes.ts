@@ -16,6 +16,7 @@ import {
   maySee,
   noteSearch,
   type ServedLogs,
+  tenantOfRequest,
   viewerOfRequest,
 } from "./ledger-access.ts";
 import { type Members, parseCriteria, type Query, readMembers, readQuery, refuseOthers } from "./log-requests.ts";
@@ -126,9 +127,8 @@ function addSearchRoute({ scope, serviceName, clock, logger, logs, viewerLimits 
     const criteria = parseCriteria(given, clock.now());
     const page = await viewerLimits.search(request, reply, () => {
       noteSearch(logger, request, Object.keys(given));
-      return logs.search(log, criteria);
+      return logs.search({ ...criteria, tenantId: tenantOfRequest(request) });
     });
-    if (page === undefined) throw new ServiceError("no_route", "there is no such log");
     if (page.ambiguous !== undefined) throw ambiguousId(page.ambiguous);
     return { service: serviceName, log, ...pageMembers(page) };
   };
@@ -175,8 +175,7 @@ function addReportRoute({ scope, clock, logger, logs, viewerLimits }: LedgerScop
       return logs.checkpoint(log);
     });
     if (checkpoint === undefined) throw new ServiceError("no_route", "there is no such log");
-    const search = (query: SearchQuery) =>
-      viewerLimits.search(request, reply, async () => (await logs.search(log, query)) ?? { found: [], size: 0 });
+    const search = (query: SearchQuery) => viewerLimits.search(request, reply, () => logs.search(query));
     const text = await viewerLimits.report(request, reply, async () =>
       format.text(await readReport({ search }, { template, tenantId, fromMs, toMs, checkpoint })),
     );

@@ -50,7 +50,7 @@ export function addPolicyRoutes({ scope, serviceName, clock, logger, policies, v
       const draft = readDraft(request, clock.now());
       return viewerLimits.tryOut(request, reply, (signal) => {
         if (draft.fromMs !== undefined) noteSearch(logger, request, ["from"]);
-        return policies.tryDraft(request.params.log, tenantId, draft, signal);
+        return policies.tryDraft(tenantId, draft, signal);
       });
     }),
   );

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { TenantId } from "../../src/base/ids.ts";
 import { forFile } from "../harness/lifetimes.ts";
 import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -34,8 +35,9 @@ test("a search reads few rows, although the server has no statistics of a fast-g
 
   const ledger = await fixture.open(machine);
   const [log] = await ledger.published();
-  const query = { terms: [{ field: "subject", value: "subject-1" }] as const, limit: records };
-  expect((await ledger.search(log?.name ?? "", query))?.found).toHaveLength(records);
+  const tenantId = log?.tenantId as TenantId;
+  const query = { tenantId, terms: [{ field: "subject", value: "subject-1" }] as const, limit: records };
+  expect((await ledger.search(query)).found).toHaveLength(records);
   await ledger.close();
 
   // The server counts what a connection read when the connection ends.

@@ -3,7 +3,6 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
-import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { segmentLeaves, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { draws } from "../harness/draws.ts";
 import { forFile } from "../harness/lifetimes.ts";
@@ -52,13 +51,18 @@ async function append(count: number, by = 0) {
   );
 }
 
-async function leavesOf(log: string, ...terms: readonly SearchTerm[]): Promise<readonly number[]> {
+async function leavesOf(...terms: readonly SearchTerm[]): Promise<readonly number[]> {
   const leaves: number[] = [];
   let after: number | undefined;
   do {
-    const page = await ledgerAt(1).search(logNameOf(log), { terms, limit: 300, ...(after !== undefined && { after }) });
-    leaves.push(...(page?.found ?? []).map(({ leafIndex }) => leafIndex));
-    after = page?.next;
+    const page = await ledgerAt(1).search({
+      tenantId: alice,
+      terms,
+      limit: 300,
+      ...(after !== undefined && { after }),
+    });
+    leaves.push(...page.found.map(({ leafIndex }) => leafIndex));
+    after = page.next;
   } while (after !== undefined);
   return leaves;
 }
@@ -74,15 +78,15 @@ const segments = () => query("SELECT first_leaf, end_leaf, terms FROM search_seg
 const problems = () => fixture.problems(clock.now());
 
 /** Few leaves wait, all others are in the index, and a search finds every one. */
-async function expectFound(log: string, requestIds: readonly { leafIndex: number; requestId: string }[] = []) {
+async function expectFound(requestIds: readonly { leafIndex: number; requestId: string }[] = []) {
   const { filledTo, size } = await index();
   const leaves = allLeaves(size);
   expect(size - filledTo).toBeLessThan(segmentLeaves);
   const stored = new Set((await rows()).map(({ leafIndex }) => leafIndex));
   expect(leaves.filter((leaf) => leaf < filledTo && !stored.has(leaf))).toEqual([]);
-  expect(await leavesOf(log, bySubject)).toEqual(leaves);
+  expect(await leavesOf(bySubject)).toEqual(leaves);
   for (const { leafIndex, requestId } of requestIds) {
-    const found = await leavesOf(log, { field: "request_id", value: requestId }, bySubject);
+    const found = await leavesOf({ field: "request_id", value: requestId }, bySubject);
     expect(found.filter((leaf) => leaf > 0)).toEqual([leafIndex]);
   }
   expect(await problems()).toEqual([]);
@@ -104,7 +108,7 @@ describe.each([
   beforeEach(() => begin(place));
 
   test("waiting leaves of many appends are indexed later, whichever process appends", async () => {
-    const [first] = await append(1);
+    await append(1);
     const step = fc.record({
       count: fc.constantFrom(1, 1, 2, 3, 17, segmentLeaves - 1, segmentLeaves, 2 * segmentLeaves + 5),
       by: fc.constantFrom(0, 1),
@@ -119,7 +123,7 @@ describe.each([
           await ledgerAt(by).close();
           ledgers[by] = await open();
         }
-        await expectFound(first?.log ?? "", appended.slice(0, 2));
+        await expectFound(appended.slice(0, 2));
       }
     });
     await fc.assert(property, { numRuns: draws(3, 6) });
@@ -131,28 +135,28 @@ describe.each([
   }, 120_000);
 
   test("a batch written in parts continues from the waiting leaves that it has read", async () => {
-    const [first] = await append(1);
+    await append(1);
     // Each round begins at another distance from the end of a segment.
     for (let round = 0; round < 5; round++) {
       const records = [...(await append(round % 2 === 0 ? 20 : 33, 1)), ...(await append(150, 0))];
-      await expectFound(first?.log ?? "", records.slice(-2));
+      await expectFound(records.slice(-2));
     }
   }, 20_000);
 
   test("a leaf that is erased while it waits never enters the index", async () => {
-    const [first] = await append(1);
+    await append(1);
     await reindex();
     const records = await append(10);
     await erase(records[4]?.recordId ?? "");
     await append(2 * segmentLeaves);
     const gone = records[4]?.leafIndex;
     expect((await rows()).filter(({ leafIndex }) => leafIndex === gone)).toEqual([]);
-    expect(await leavesOf(first?.log ?? "", bySubject)).not.toContain(gone);
+    expect(await leavesOf(bySubject)).not.toContain(gone);
     expect(await problems()).toEqual([]);
   });
 
   test("a leaf that is damaged while it waits is found once it is repaired and indexed again", async () => {
-    const [first] = await append(1);
+    await append(1);
     await append(3 * segmentLeaves);
     const records = await append(3);
     const damaged = records[1];
@@ -163,7 +167,7 @@ describe.each([
     // The other process has not appended it, and reads it again.
     for (let at = 0; at < 2 * segmentLeaves; at++) await append(1, 1);
     expect((await index()).filledTo).toBeGreaterThan(damaged?.leafIndex ?? 0);
-    expect(await leavesOf(first?.log ?? "", bySubject)).not.toContain(damaged?.leafIndex);
+    expect(await leavesOf(bySubject)).not.toContain(damaged?.leafIndex);
     // Damaged twice, it is what it was.
     await damage();
     expect(await problems()).toEqual([
@@ -171,18 +175,17 @@ describe.each([
     ]);
     await reindex();
     expect(await problems()).toEqual([]);
-    await expectFound(first?.log ?? "", records);
+    await expectFound(records);
   });
 
   test("an erased leaf is removed from its segment, and the rest is found", async () => {
     const records: Awaited<ReturnType<typeof append>> = [];
     // Over the end of a block, with some that wait.
     for (let i = 0; i < 17; i++) records.push(...(await append(segmentLeaves)));
-    const log = records[0]?.log ?? "";
     const { request_id: value } = (await ledgerAt(0).find(alice, records[500]?.recordId as never)) as {
       request_id: string;
     };
-    expect(await leavesOf(log, { field: "request_id", value }, bySubject)).toContain(records[500]?.leafIndex);
+    expect(await leavesOf({ field: "request_id", value }, bySubject)).toContain(records[500]?.leafIndex);
     const erased = [70, 71, 1_030].map((at) => records[at]);
     const leaves = erased.map((record) => record?.leafIndex);
     const isLeft = ({ leafIndex }: { leafIndex: number }) => !leaves.includes(leafIndex);
@@ -193,7 +196,7 @@ describe.each([
     expect(after.filter(({ leafIndex }) => leafIndex < 1_000)).toEqual(
       before.filter((row) => row.leafIndex < 1_000 && isLeft(row)),
     );
-    expect((await leavesOf(log, bySubject)).filter((leaf) => leaf <= records.length)).toEqual(
+    expect((await leavesOf(bySubject)).filter((leaf) => leaf <= records.length)).toEqual(
       allLeaves(records.length + 1).filter((leaf) => !leaves.includes(leaf)),
     );
     expect(await problems()).toEqual([]);
@@ -232,7 +235,7 @@ describe.each([
   );
 
   test("an index that is far behind catches up, whatever the size of the records", async () => {
-    const [first] = await append(1);
+    await append(1);
     await append(3 * segmentLeaves);
     const large = { attributes: { padding: "x".repeat(300_000) } };
     for (let at = 0; at < 24; at++) await ledgerAt(0).append(makeRecord(alice, { request: large }));
@@ -245,7 +248,7 @@ describe.each([
       behind.push(size - filledTo);
     }
     expect(behind.at(-1)).toBeLessThan(segmentLeaves);
-    await expectFound(first?.log ?? "");
+    await expectFound();
   }, 20_000);
 });
 

@@ -80,7 +80,7 @@ describe("searches delay no other call, and are not given up because others are 
   });
 
   const search = () =>
-    ledger.search(logNameOf(one.log), { terms: [{ field: "record_id", value: one.recordId }], limit: 10 });
+    ledger.search({ tenantId: alice, terms: [{ field: "record_id", value: one.recordId }], limit: 10 });
   const begun = (count: number) => vi.waitFor(() => expect(gate.begun("searches")).toBe(count), { timeout: 20_000 });
 
   test("records are found, and the log read, while searches run", async () => {

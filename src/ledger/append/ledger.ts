@@ -74,8 +74,6 @@ export function ledgerOver(
     const name = parseLogName(text);
     return name === undefined ? undefined : read(name);
   };
-  const tenantOf: PublishedLogs["tenantOf"] = (text) =>
-    named(text, async (name) => (await store.logs(name))[0]?.tenantId);
   return {
     get writable() {
       return isWritable;
@@ -112,11 +110,8 @@ export function ledgerOver(
         verifierKeys: signer.verifierKeys(origin),
       }));
     },
-    tenantOf,
-    async search(text, query) {
-      const tenantId = await tenantOf(text);
-      return tenantId === undefined ? undefined : store.search({ ...query, tenantId });
-    },
+    tenantOf: (text) => named(text, async (name) => (await store.logs(name))[0]?.tenantId),
+    search: (query) => store.search(query),
     async receipt(text, recordId) {
       const head = await named(text, signableHead);
       if (head === undefined) return "unknown";

@@ -140,8 +140,8 @@ export interface PublishedLogs {
   published(): Promise<readonly PublishedLog[]>;
   /** Tenant of the log; undefined if there is no such log. */
   tenantOf(name: string): Promise<TenantId | undefined>;
-  /** Finds records of a log; undefined if there is no such log. Rejects with `internal` if one is damaged. */
-  search(name: string, query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined>;
+  /** Finds records of a tenant's log; none without a log. Rejects with `internal` if one is damaged. */
+  search(query: SearchQuery): Promise<SearchPage>;
   /**
    * A full receipt of a record under the newest signed state. `unknown` if the log has no such record, or there is no
    * such log. Rejects with `internal` if the record is damaged.

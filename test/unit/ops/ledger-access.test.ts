@@ -42,8 +42,8 @@ function slowLogs() {
   const slow = {
     tenantOf: async (name: string) => tenant(name),
     checkpoint: async () => `origin\n1\n${hash}\n\n— origin ${hash}\n`,
-    search: async (name: string) => {
-      begun.push(name);
+    search: async ({ tenantId }: { readonly tenantId: string }) => {
+      begun.push(tenantId);
       await new Promise<void>((resolve) => waiting.push(resolve));
       return { found: [], size: 0 };
     },

@@ -88,10 +88,10 @@ export function sendWritten(
   if (raw.destroyed || raw.headersSent) return;
   raw.writeHead(status, { ...answerHeaders(call), ...call.announced, ...headers });
   if (trailers !== undefined) raw.addTrailers(trailers);
-  // Node sends text together with the headers; bytes would need another write.
-  if (typeof body === "string") raw.end(body, "latin1");
-  else if (body.byteLength > 0) raw.end(body);
-  else raw.end();
+  // Headers and body are sent together all the same. Node would join a text with the headers, and copy it for that.
+  raw.cork();
+  raw.flushHeaders();
+  raw.end(body.length > 0 ? body : null, "latin1");
 }
 
 /**

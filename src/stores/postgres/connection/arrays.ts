@@ -7,36 +7,24 @@ import { types } from "pg";
 import type { Value } from "../../sql/queries.ts";
 import type { ColumnType } from "../../sql/schema.ts";
 
-/** Bytes before the elements: dimensions, flags, type of the elements, their number, index of the first. */
-const headerBytes = 20;
-
+/** The object id of an element's type, and the bytes of an element. */
 interface ElementType {
   readonly oid: number;
-  sizeOf(value: never): number;
-  write(value: never, into: Buffer, at: number): void;
+  bytesOf(value: never): Uint8Array;
 }
 
 const elementTypes: Readonly<Record<ColumnType, ElementType>> = {
-  bytea: {
-    oid: types.builtins.BYTEA,
-    sizeOf: (value: Uint8Array) => value.length,
-    write: (value: Uint8Array, into, at) => into.set(value, at),
-  },
-  text: {
-    oid: types.builtins.TEXT,
-    sizeOf: (value: string) => Buffer.byteLength(value),
-    write: (value: string, into, at) => void into.write(value, at, "utf8"),
-  },
-  integer: {
-    oid: types.builtins.INT4,
-    sizeOf: () => 4,
-    write: (value: number, into, at) => void into.writeInt32BE(value, at),
-  },
+  bytea: { oid: types.builtins.BYTEA, bytesOf: (value: Uint8Array) => value },
+  text: { oid: types.builtins.TEXT, bytesOf: (value: string) => Buffer.from(value) },
+  integer: { oid: types.builtins.INT4, bytesOf: (value: number) => int32(value) },
   // Of safe integers.
   bigint: {
     oid: types.builtins.INT8,
-    sizeOf: () => 8,
-    write: (value: number, into, at) => void into.writeBigInt64BE(BigInt(value), at),
+    bytesOf: (value: number) => {
+      const bytes = Buffer.allocUnsafe(8);
+      bytes.writeBigInt64BE(BigInt(value));
+      return bytes;
+    },
   },
 };
 
@@ -70,23 +58,24 @@ function prepare(text: string): Prepared {
   return statement;
 }
 
+/** Dimensions, flags, type of the elements, their number, index of the first; then each with its length, -1 for NULL. */
 function encoded(type: ColumnType | undefined, values: readonly Value[]): Buffer {
   if (type === undefined) throw new TypeError("The statement does not state the type of an array.");
-  const { oid, sizeOf, write } = elementTypes[type];
-  const sizes = values.map((value) => (value === null ? -1 : sizeOf(value as never)));
-  const bytes = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + 4 + Math.max(0, size), headerBytes));
-  bytes.writeInt32BE(values.length === 0 ? 0 : 1, 0);
-  bytes.writeInt32BE(sizes.includes(-1) ? 1 : 0, 4);
-  bytes.writeInt32BE(oid, 8);
-  if (values.length === 0) return bytes.subarray(0, 12);
-  bytes.writeInt32BE(values.length, 12);
-  bytes.writeInt32BE(1, 16);
-  let at = headerBytes;
-  values.forEach((value, position) => {
-    const size = sizes[position] as number;
-    bytes.writeInt32BE(size, at);
-    if (value !== null) write(value as never, bytes, at + 4);
-    at += 4 + Math.max(0, size);
-  });
+  const { oid, bytesOf } = elementTypes[type];
+  const hasNull = values.includes(null) ? 1 : 0;
+  if (values.length === 0) return int32(0, hasNull, oid);
+  const parts: Uint8Array[] = [int32(1, hasNull, oid, values.length, 1)];
+  for (const value of values)
+    if (value === null) parts.push(int32(-1));
+    else {
+      const bytes = bytesOf(value as never);
+      parts.push(int32(bytes.length), bytes);
+    }
+  return Buffer.concat(parts);
+}
+
+function int32(...values: readonly number[]): Buffer {
+  const bytes = Buffer.allocUnsafe(4 * values.length);
+  values.forEach((value, at) => void bytes.writeInt32BE(value, 4 * at));
   return bytes;
 }

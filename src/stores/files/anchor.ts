@@ -49,13 +49,13 @@ const selectLogs = "SELECT tenant_id AS tenantId, origin, size, root FROM anchor
  */
 export class SqliteAnchor {
   readonly #connection: SqliteConnection;
-  readonly #path: string;
+  readonly path: string;
   readonly #find: SqliteStatement;
   readonly #advance: SqliteStatement;
 
   private constructor(connection: SqliteConnection, path: string) {
     this.#connection = connection;
-    this.#path = path;
+    this.path = path;
     this.#find = connection.prepare(`${selectLogs} WHERE tenant_id = ?`);
     // Never back, and never to another log.
     this.#advance = connection.prepare(
@@ -101,7 +101,7 @@ export class SqliteAnchor {
     const noted = this.find(tenantId);
     const isSame = noted?.origin === origin && (noted.size !== size || sameHash(noted.root, root));
     if (!isSame)
-      throw new AnchorFileError(this.#path, new Error(`log ${origin} has another tree of ${size} leaves there`));
+      throw new AnchorFileError(this.path, new Error(`log ${origin} has another tree of ${size} leaves there`));
   }
 
   /** Identity of the store that is anchored here; undefined for a new anchor. */

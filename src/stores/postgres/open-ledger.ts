@@ -64,12 +64,11 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs, timers = systemTimers } = options;
   requireOriginPrefix(originPrefix);
   const keyPath = resolve(options.keyPath);
-  const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
   const pool = new ConnectionPool({ target, passwordFile, poolSize, timeoutMs, timers, logger });
   let anchor: SqliteAnchor | undefined;
   try {
-    anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, anchorBusyTimeoutMs);
-    const admitted = await prepareStore(pool, { ...options, keyPath, anchorPath }, anchor);
+    if (options.anchorPath !== undefined) anchor = openAnchor(resolve(options.anchorPath), anchorBusyTimeoutMs);
+    const admitted = await prepareStore(pool, { ...options, keyPath }, anchor);
     const signer = new KeyRing(admitted, { keyPath, logger });
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
@@ -137,14 +136,14 @@ const keysLock = "UPDATE store SET probed_at_ms = probed_at_ms WHERE singleton =
  */
 async function prepareStore(
   pool: ConnectionPool,
-  { clock, random, originPrefix, keyPath, anchorPath }: PostgresLedgerOptions,
+  { clock, random, originPrefix, keyPath }: PostgresLedgerOptions,
   anchor: SqliteAnchor | undefined,
 ): Promise<SigningKeys> {
   await requireSchema(pool);
   requireServable(await readCopyState(pool), "The database");
   if (await isDistributed(pool)) await requireDurableNodes(pool);
   const confirm = () => pool.transaction((connection) => connection.query(keysLock, []));
-  if (anchor !== undefined && anchorPath !== undefined) await checkAnchor(pool, anchor, anchorPath, confirm);
+  if (anchor !== undefined) await checkAnchor(pool, anchor, confirm);
   await checkLogs(pool, originPrefix, clock.now());
   return pool.transaction(async (connection) => {
     await connection.query(keysLock, []);

@@ -22,18 +22,14 @@ export interface AnchorFinding {
   readonly message: string;
 }
 
-/**
- * Lists every difference between the store and its anchor.
- * @param path of the anchor's file, for the message
- */
+/** Lists every difference between the store and its anchor. */
 export async function findAnchorProblems(
   queries: Queries,
-  anchor: Pick<SqliteAnchor, "storeId" | "all">,
-  path: string,
+  anchor: Pick<SqliteAnchor, "path" | "storeId" | "all">,
 ): Promise<readonly AnchorFinding[]> {
   const anchored = anchor.storeId();
   if (anchored !== undefined && anchored !== (await readStoreId(queries)))
-    return [{ tenantId: undefined, message: `${path} is the anchor of another store` }];
+    return [{ tenantId: undefined, message: `${anchor.path} is the anchor of another store` }];
   const findings: AnchorFinding[] = [];
   for (const log of anchor.all()) {
     const message = await problemOf(queries, await headOfTenant(queries, log.tenantId), log);

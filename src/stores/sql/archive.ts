@@ -87,8 +87,8 @@ export function archiveOver(source: ArchiveSource) {
       return isAnchored ? [{ tenantId: undefined, message }] : [];
     }
     const logs = anchor.all();
-    const noted = { storeId: () => anchor.storeId(), all: () => logs };
-    return await source.withNewest((queries) => findAnchorProblems(queries, noted, anchorPath));
+    const noted = { path: anchorPath, storeId: () => anchor.storeId(), all: () => logs };
+    return await source.withNewest((queries) => findAnchorProblems(queries, noted));
   }
 
   /** Returns the newest state, up to this one, that may be signed: what lies beyond the anchor was not answered yet. */

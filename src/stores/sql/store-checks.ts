@@ -25,7 +25,6 @@ const whatToDo =
 export async function checkAnchor(
   queries: Queries,
   anchor: SqliteAnchor,
-  anchorPath: string,
   confirm?: () => Promise<unknown>,
 ): Promise<void> {
   const storeId = await readStoreId(queries);
@@ -37,10 +36,10 @@ export async function checkAnchor(
   }
   if (anchored !== storeId)
     throw new IncompatibleStoreError(
-      `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
+      `${anchor.path} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
         "belong together (SVC_STORE, SVC_ANCHOR).",
     );
-  const problems = (await findAnchorProblems(queries, anchor, anchorPath)).map(({ message }) => message);
+  const problems = (await findAnchorProblems(queries, anchor)).map(({ message }) => message);
   if (problems.length > 0)
     throw new IncompatibleStoreError(
       `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,

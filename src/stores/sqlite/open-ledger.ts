@@ -131,7 +131,7 @@ async function prepareStore(options: SqliteLedgerOptions) {
   const keys = await transactOn(connection, async () => {
     // Again, under the lock: a copy to this store may have begun meanwhile.
     requireUnsealed(connection, path);
-    await checkOwnAnchor(queries, anchor, anchorPath);
+    await checkOwnAnchor(queries, anchor);
     await checkLogs(queries, originPrefix, clock.now());
     const admitted = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), { keyPath, logger });
     await handOverLogs(queries, anchor, options, new SigningKeysOfStore(admitted));
@@ -160,15 +160,15 @@ function requireNewPlace({ path, anchorPath, keyPath }: SqliteLedgerOptions): vo
 }
 
 /** A store that had an anchor is not served without it. */
-async function checkOwnAnchor(queries: SqliteQueries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
+async function checkOwnAnchor(queries: SqliteQueries, anchor: SqliteAnchor): Promise<void> {
   const { connection } = queries;
   const hadAnchor = connection.prepare("SELECT anchored FROM store").get()?.anchored === 1;
   if (hadAnchor && anchor.storeId() === undefined)
     throw new IncompatibleStoreError(
-      `${anchorPath} is new, but this store had an anchor: without it, nothing shows whether the store is an older ` +
+      `${anchor.path} is new, but this store had an anchor: without it, nothing shows whether the store is an older ` +
         "copy. Put the anchor back, or set SVC_ANCHOR to it; if it is lost, see `ledger anchor adopt`.",
     );
-  await checkAnchor(queries, anchor, anchorPath);
+  await checkAnchor(queries, anchor);
   // Also of a store that was restored from a copy that is older than this flag.
   connection.exec("UPDATE store SET anchored = 1");
 }

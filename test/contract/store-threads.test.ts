@@ -75,7 +75,7 @@ describe("searches delay no other call, and are not given up because others are 
   beforeEach(async () => {
     warnings.length = 0;
     const logger = { info() {}, warn: (fields: unknown) => void warnings.push(fields) };
-    await open("searches", { threads: { responseTimeoutMs }, logger });
+    await open("searches", { responseTimeoutMs, logger });
     one = await ledger.append(makeRecord(alice));
   });
 

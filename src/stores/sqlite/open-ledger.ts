@@ -1,11 +1,19 @@
-/** Opens the ledger of an embedded deployment. */
+/**
+ * Opens the ledger of an embedded deployment: one SQLite file and four threads. One writes; one reads, started by the
+ * first record or read; one searches, started by the first search; one copies the write-ahead log into the file, started
+ * when that is long. The event loop does no I/O.
+ */
 import { existsSync, realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
+import type { ReplayStore } from "../../auth/replay-store.ts";
 import { singleFlight } from "../../base/timers.ts";
+import type { PortionCounters } from "../../domain/ports.ts";
 import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
+import { seedBytes } from "../../ledger/append/sequence.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
+import type { LedgerStore } from "../../ledger/ports/store.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import { openAnchor, readAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId, requireSafeBlocks } from "../files/connection.ts";
@@ -16,15 +24,16 @@ import { findUndone } from "../sql/erasure.ts";
 import { KeyRing, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
+import { ProofBatches } from "../sql/shared.ts";
 import { admitKeys, checkAnchor, checkLogs } from "../sql/store-checks.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import { misplacedProblem, type StorePaths } from "./paths.ts";
 import type { WorkerData } from "./protocol.ts";
-import { SqliteQueries, transactOn } from "./queries.ts";
+import { SqliteQueries, type SqliteReader, transactOn } from "./queries.ts";
 import { migrateSqlite, migrations, requireUnsealed } from "./schema.ts";
-import { sqliteStore } from "./store.ts";
-import { StoreThread, type ThreadLimits } from "./thread.ts";
+import { remote, StoreThread } from "./thread.ts";
+import type { SqliteWriter } from "./writer.ts";
 
 /**
  * Options of the ledger. Missing files are created, the key only for an empty store and anchor. Missing directories are
@@ -39,18 +48,11 @@ export interface SqliteLedgerOptions extends StorePaths, ServiceMachine {
   readonly limits?: Partial<AppenderLimits>;
   /** How long a write waits for another process. Default 1,000 ms, so that readiness reports in time. */
   readonly busyTimeoutMs?: number;
-  /** Bounds of the store's threads; default `defaultThreadLimits`. */
-  readonly threads?: Partial<ThreadLimits>;
+  /** How long a thread may work on a call. Default 10,000 ms: a commit of that time means a dead disk. */
+  readonly responseTimeoutMs?: number;
   /** Replaces `openConnection` in the store's threads: a module that exports one, and its argument. */
   readonly connection?: { readonly module: URL; readonly data: unknown };
 }
-
-/** Defaults: a commit of ten seconds means a dead disk; a thread restarts before a client's second attempt. */
-export const defaultThreadLimits: ThreadLimits = {
-  responseTimeoutMs: 10_000,
-  minRestartDelayMs: 50,
-  maxRestartDelayMs: 2_000,
-};
 
 /**
  * On a single core, event loop and writer take turns anyway; larger commits leave more time to both. With more cores the
@@ -60,6 +62,7 @@ const turnsOfLoop: Partial<AppenderLimits> =
   availableParallelism() === 1 ? { gatherTurns: 16 } : { tenantsAnsweredAtOnce: 8 };
 
 const defaultBusyTimeoutMs = 1_000;
+const defaultResponseTimeoutMs = 10_000;
 
 /**
  * Opens the stores, after bringing the file to this program's schema. Rejects with `IncompatibleStoreError` for a file
@@ -88,20 +91,56 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
     connectionModule: (options.connection?.module ?? new URL("../files/connection.ts", import.meta.url)).href,
     connectionData: options.connection?.data,
   };
-  const limits = { ...defaultThreadLimits, ...options.threads };
-  const thread = (role: WorkerData["role"], more: Partial<ConstructorParameters<typeof StoreThread>[1]> = {}) =>
-    new StoreThread({ ...data, role }, { limits, logger, ...more });
+  const thread = (role: WorkerData["role"], onLongLog?: (files: readonly OpenedFile[]) => void) =>
+    new StoreThread({ ...data, role }, options.responseTimeoutMs ?? defaultResponseTimeoutMs, logger, onLongLog);
   const checkpointer = thread("checkpointer");
-  const checkpoint = singleFlight((files: readonly OpenedFile[]) =>
-    checkpointer.call({ call: "checkpoint", args: [files] }),
-  );
+  const checkpoint = singleFlight((files: readonly OpenedFile[]) => checkpointer.call("checkpoint", [files]));
   // After a failure the log stays longer, up to a length at which the writer copies it.
-  const writer = thread("writer", { onLongLog: (files) => void checkpoint(files).catch(() => {}) });
-  const threads = { writer, reader: thread("reader"), searcher: thread("searcher"), checkpointer };
-  const store = sqliteStore(threads, keys, { clock, random });
+  const writing = thread("writer", (files) => void checkpoint(files).catch(() => {}));
+  const [reading, searching] = [thread("reader"), thread("searcher")];
+  const [writer, reader] = [remote<SqliteWriter>(writing), remote<SqliteReader>(reading)];
+  // One writer, and so one lane.
+  const proofs = new ProofBatches(
+    (rows) => writer.noteProofs(rows, clock.now()),
+    () => "",
+  );
+  const store: LedgerStore & ReplayStore & PortionCounters = {
+    async write(batches) {
+      const texts = batches.map((batch) => ({ ...batch, records: batch.records.map(({ text }) => text) }));
+      const seed = random(new Uint8Array(batches.reduce((sum, { records }) => sum + seedBytes(records.length), 0)));
+      const results = await keys.following((signingKey) => writer.append(texts, seed, clock.now(), signingKey));
+      // New records will be read by citations.
+      void reading.start();
+      return results;
+    },
+    find: reader.find,
+    proven: reader.proven,
+    registrations: reader.registrations,
+    search: remote<SqliteReader>(searching).search,
+    logs: reader.logs,
+    head: (name) => keys.following((signingKey) => writer.head(name, signingKey)),
+    tile: reader.tile,
+    consistencyProof: reader.consistencyProof,
+    multiProof: reader.multiProof,
+    policyRevision: reader.policyRevision,
+    cosignatures: reader.cosignatures,
+    storeCosignatures: writer.storeCosignatures,
+    keepPolicyRevision: writer.keepPolicyRevision,
+    firstUse: proofs.firstUse.bind(proofs),
+    takePortion: (limit, wanted) => writer.takePortion(limit, wanted, clock.now()),
+    giveBackPortion: writer.giveBackPortion,
+    /** Writes, and requires a running reader thread, if one was started, and the store's keys. */
+    async check() {
+      await keys.following((signingKey) => writer.probe(clock.now(), signingKey));
+      if (reading.isStarted) await reader.probe();
+    },
+    /** The writer goes last: the last connection to close copies the write-ahead log into the file. */
+    async close() {
+      for (const each of [searching, reading, checkpointer, writing]) await each.close();
+    },
+  };
   try {
-    writer.start();
-    await writer.ready;
+    await writing.start();
     const anchor = await openAnchor?.(store, keys);
     const ledger = ledgerOver(store, keys, {
       ...{ anchor, events },
@@ -133,9 +172,15 @@ async function prepareStore(options: SqliteLedgerOptions) {
     requireUnsealed(connection, path);
     await checkOwnAnchor(queries, anchor);
     await checkLogs(queries, originPrefix, clock.now());
-    const admitted = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), { keyPath, logger });
-    await handOverLogs(queries, anchor, options, new SigningKeysOfStore(admitted));
-    return admitted;
+    const ring = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), { keyPath, logger });
+    const keys = new SigningKeysOfStore(ring);
+    await keys.follow(queries);
+    // Hands every log over to the current key: the old one is valid up to that leaf only. No origin is made here.
+    const tools = new LogTools({ anchor, originPrefix: "", clock, random, keys });
+    for (const { tenantId, keyPosition } of await heads(queries))
+      if (keyPosition < keys.position)
+        await appendBatches(queries, [{ tenantId, records: [] }], { taking: "apart", tools });
+    return ring;
   });
   // A rotation has moved the heads.
   anchor.advance(await heads(queries));
@@ -171,19 +216,4 @@ async function checkOwnAnchor(queries: SqliteQueries, anchor: SqliteAnchor): Pro
   await checkAnchor(queries, anchor);
   // Also of a store that was restored from a copy that is older than this flag.
   connection.exec("UPDATE store SET anchored = 1");
-}
-
-/** Appends a leaf to every log that hands it over to the current key: the old one is valid up to that leaf only. */
-async function handOverLogs(
-  queries: SqliteQueries,
-  anchor: SqliteAnchor,
-  { clock, random }: ServiceMachine,
-  keys: SigningKeysOfStore,
-): Promise<void> {
-  await keys.follow(queries);
-  // Every log exists, so no origin is made here.
-  const tools = new LogTools({ anchor, originPrefix: "", clock, random, keys });
-  for (const { tenantId, keyPosition } of await heads(queries))
-    if (keyPosition < keys.position)
-      await appendBatches(queries, [{ tenantId, records: [] }], { taking: "apart", tools });
 }

@@ -21,28 +21,12 @@ export interface WorkerData {
 }
 
 /**
- * A call on a thread: a method of its `SqliteWriter`, `SqliteReader` or `Checkpointer` by its name, or `close`. It carries time and
- * randomness, since threads have no source of either.
+ * A call on a thread: a method of its `SqliteWriter`, `SqliteReader` or `Checkpointer` by its name, or `close`. It carries
+ * time and randomness, since threads have no source of either.
  */
 export interface WorkerRequest {
   readonly call: string;
   readonly args: readonly unknown[];
-}
-
-/** The methods of an object in a thread, for callers in another. */
-export type Remote<Target> = {
-  readonly [Name in keyof Target]: Target[Name] extends (...args: infer Args) => infer Result
-    ? (...args: Args) => Promise<Awaited<Result>>
-    : never;
-};
-
-export function remote<Target>(call: (request: WorkerRequest) => Promise<unknown>): Remote<Target> {
-  return new Proxy({} as Remote<Target>, {
-    get:
-      (_, name) =>
-      (...args: unknown[]) =>
-        call({ call: String(name), args }),
-  });
 }
 
 /** Answers come in the order of the calls. */

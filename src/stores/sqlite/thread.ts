@@ -7,24 +7,9 @@ import { type StoreFailure, toError } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
 import type { WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
-/** Bounds of a thread. Milliseconds. */
-export interface ThreadLimits {
-  /**
-   * A call that the thread has worked on for this time is rejected, with all behind it, and the thread is replaced. The
-   * time in the queue does not count.
-   */
-  readonly responseTimeoutMs: number;
-  /** First pause before a dead thread is replaced; it doubles with each failure in a row. */
-  readonly minRestartDelayMs: number;
-  readonly maxRestartDelayMs: number;
-}
-
-interface ThreadOptions {
-  readonly limits: ThreadLimits;
-  readonly logger: StoreLogger | undefined;
-  /** Called with the thread's files after a commit that leaves a long write-ahead log. */
-  readonly onLongLog?: (files: readonly OpenedFile[]) => void;
-}
+/** First pause before a dead thread is replaced, before a client's second attempt; doubles with each failure in a row. */
+const minRestartDelayMs = 50;
+const maxRestartDelayMs = 2_000;
 
 /**
  * A supervised thread: starts with the first call, since an idle service saves its 10 MiB; answers calls in order over
@@ -32,7 +17,9 @@ interface ThreadOptions {
  */
 export class StoreThread {
   readonly #data: WorkerData;
-  readonly #options: ThreadOptions;
+  readonly #responseTimeoutMs: number;
+  readonly #logger: StoreLogger | undefined;
+  readonly #onLongLog: (files: readonly OpenedFile[]) => void;
   /** Settles when the thread first serves, or does not; undefined before its start. */
   #ready: PromiseWithResolvers<void> | undefined;
   #worker: Worker | undefined;
@@ -45,9 +32,21 @@ export class StoreThread {
   #closing = false;
   #movedReported = false;
 
-  constructor(data: WorkerData, options: ThreadOptions) {
+  /**
+   * @param responseTimeoutMs a call that the thread has worked on for this time is rejected, with all behind it, and the
+   *   thread is replaced; the time in the queue does not count
+   * @param onLongLog called with the thread's files after a commit that leaves a long write-ahead log
+   */
+  constructor(
+    data: WorkerData,
+    responseTimeoutMs: number,
+    logger: StoreLogger | undefined,
+    onLongLog = (_: readonly OpenedFile[]) => {},
+  ) {
     this.#data = data;
-    this.#options = options;
+    this.#responseTimeoutMs = responseTimeoutMs;
+    this.#logger = logger;
+    this.#onLongLog = onLongLog;
   }
 
   /** Whether the thread was started. */
@@ -55,29 +54,23 @@ export class StoreThread {
     return this.#ready !== undefined;
   }
 
-  /**
-   * Resolves when the thread serves for the first time; rejects if it never does. Resolved if the thread was not started:
-   * calls are accepted all the same.
-   */
-  get ready(): Promise<void> {
-    return this.#ready?.promise ?? Promise.resolve();
-  }
-
-  /** Starts the thread, if that is needed. Does not wait for it. */
-  start(): void {
-    if (this.#ready !== undefined) return;
-    this.#ready = Promise.withResolvers();
-    // If the start fails, the next call reports it.
-    this.#ready.promise.catch(() => {});
-    this.#begin();
+  /** Starts the thread, if that is needed. Resolves when it serves for the first time; rejects if it never does. */
+  start(): Promise<void> {
+    if (this.#ready === undefined) {
+      this.#ready = Promise.withResolvers();
+      // If the start fails, the next call reports it.
+      this.#ready.promise.catch(() => {});
+      this.#begin();
+    }
+    return this.#ready.promise;
   }
 
   /** Rejects with `store_unavailable` if the thread is down, dies, or takes too long; otherwise as `toError` says. */
-  async call(request: WorkerRequest): Promise<unknown> {
+  async call(call: string, args: readonly unknown[]): Promise<unknown> {
     if (this.#closing) throw unavailable("The store is closed.");
-    this.start();
-    if (!this.#isReady) await this.ready.catch(() => {});
-    return this.#post(request);
+    const started = this.start();
+    if (!this.#isReady) await started.catch(() => {});
+    return this.#post({ call, args });
   }
 
   /** Lets the thread finish its calls; accepts no further ones. */
@@ -129,7 +122,7 @@ export class StoreThread {
       return;
     }
     if (message.type === "long_log") {
-      this.#options.onLongLog?.(message.files);
+      this.#onLongLog(message.files);
       return;
     }
     this.#failuresInARow = 0;
@@ -153,13 +146,13 @@ export class StoreThread {
       setImmediate(() => {
         if (this.#pending[0] === first) this.#fail(worker, "The store did not answer in time.");
       });
-    }, this.#options.limits.responseTimeoutMs);
+    }, this.#responseTimeoutMs);
   }
 
   #reportMoved({ kind, message }: StoreFailure): void {
     if (kind !== "moved" || this.#movedReported) return;
     this.#movedReported = true;
-    this.#options.logger?.warn(
+    this.#logger?.warn(
       { role: this.#data.role, cause: message },
       "the store's files are not in their place: nothing is recorded until they are back, or the service is restarted",
     );
@@ -176,11 +169,26 @@ export class StoreThread {
     this.#pending = [];
     this.#ready?.reject(unavailable(cause));
     if (this.#closing) return;
-    const { minRestartDelayMs, maxRestartDelayMs } = this.#options.limits;
     const delayMs = Math.min(maxRestartDelayMs, minRestartDelayMs * 2 ** this.#failuresInARow);
     this.#failuresInARow += 1;
     const said = { role: this.#data.role, cause, restartInMs: delayMs };
-    this.#options.logger?.warn(said, "a thread of the record store ended");
+    this.#logger?.warn(said, "a thread of the record store ended");
     this.#restart = setTimeout(() => this.#begin(), delayMs);
   }
+}
+
+/** The methods of an object in a thread, for callers in another. */
+export type Remote<Target> = {
+  readonly [Name in keyof Target]: Target[Name] extends (...args: infer Args) => infer Result
+    ? (...args: Args) => Promise<Awaited<Result>>
+    : never;
+};
+
+export function remote<Target>(thread: StoreThread): Remote<Target> {
+  return new Proxy({} as Remote<Target>, {
+    get:
+      (_, name) =>
+      (...args: unknown[]) =>
+        thread.call(String(name), args),
+  });
 }

@@ -2,7 +2,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { systemTimers } from "../../src/base/timers.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
@@ -76,7 +75,7 @@ describe("a server", () => {
     await fixture.query("ALTER ROLE postgres SET client_min_messages = error");
     onTestFinished(async () => void (await fixture.query("ALTER ROLE postgres RESET ALL")));
     const { target } = fixture;
-    const pool = new ConnectionPool({ target, poolSize: 1, timeoutMs: 1_000, timers: systemTimers });
+    const pool = new ConnectionPool({ target, poolSize: 1, timeoutMs: 1_000 });
     onTestFinished(() => pool.close());
     const shown = async (name: string) =>
       (await pool.query(`SELECT current_setting('${name}') AS value`, [])).rows[0]?.value;

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { systemTimers } from "../../src/base/timers.ts";
 import { encodeRecord } from "../../src/ledger/append/record-text.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
@@ -134,7 +133,7 @@ describe("replicas on one database", () => {
         }
       }
       const { target } = fixture;
-      const pool = new RotatedPool({ target, poolSize: 4, timeoutMs: 10_000, timers: systemTimers });
+      const pool = new RotatedPool({ target, poolSize: 4, timeoutMs: 10_000 });
       onTestFinished(() => pool.close());
       await keys.follow(pool);
       const options = { pool, anchor: undefined, originPrefix: "ledger.example/logs", clock, random, keys };

@@ -2,7 +2,6 @@
 import { resolve } from "node:path";
 import { Client } from "pg";
 import type { PostgresTarget } from "../../base/postgres-url.ts";
-import { systemTimers } from "../../base/timers.ts";
 import { openAnchorOf } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { readStoreId } from "../sql/anchoring.ts";
@@ -67,7 +66,7 @@ export async function openPostgresArchive(options: PostgresPlace): Promise<Opera
   // The next query reports the failure.
   client.on("error", () => {});
   const withNow = async <Result>(look: (pool: ConnectionPool) => Promise<Result>): Promise<Result> => {
-    const pool = new ConnectionPool({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
+    const pool = new ConnectionPool({ ...options, poolSize: 1, timeoutMs });
     try {
       return await look(pool);
     } finally {
@@ -116,7 +115,7 @@ export async function openPostgresDatabase(
 ): Promise<StoreDatabase> {
   const isUpkeep = purpose === "upkeep";
   const bounds = { poolSize: 2, timeoutMs: isUpkeep ? timeoutMs : copyTimeoutMs, workTimeoutMs };
-  const pool = new ConnectionPool({ ...options, ...bounds, timers: systemTimers });
+  const pool = new ConnectionPool({ ...options, ...bounds });
   try {
     await requireSchema(pool);
     if (isUpkeep) requireServable(await readCopyState(pool), "The database");

@@ -1,6 +1,7 @@
 /** Appends batches to logs: which of them share a transaction, what is retried, and how unknown outcomes are settled. */
 import { createSemaphore, type Semaphore } from "../../base/fair-queue.ts";
 import type { TenantId } from "../../base/ids.ts";
+import { systemTimers } from "../../base/timers.ts";
 import {
   type BatchFailure,
   type BatchOutcome,
@@ -93,7 +94,7 @@ export class LogWriter {
     return new Promise((resolve, reject) => {
       const untilSlow = async () => {
         const slow = Promise.withResolvers<void>();
-        const cancel = this.#pool.timers.after(slowAfterMs, slow.resolve);
+        const cancel = systemTimers.after(slowAfterMs, slow.resolve);
         const working = work();
         working.then(resolve, reject);
         await Promise.race([working.catch(() => {}), slow.promise]).finally(cancel);

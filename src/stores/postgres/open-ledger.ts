@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { ReplayStore } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
-import { outsideConnections, systemTimers, type Timers } from "../../base/timers.ts";
+import { outsideConnections } from "../../base/timers.ts";
 import type { PortionCounters } from "../../domain/ports.ts";
 import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
@@ -35,8 +35,6 @@ export interface PostgresLedgerOptions extends ConnectionSettings, ServiceMachin
   readonly anchorPath?: string | undefined;
   /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
-  /** Default: the runtime's. */
-  readonly timers?: Timers;
   /** Bounds of the queues and batches. Writes in flight leave two connections to readers. */
   readonly limits?: Partial<AppenderLimits>;
   /** Default 10. */
@@ -61,10 +59,10 @@ const reservedConnections = 3;
  */
 export async function openPostgresStores(options: PostgresLedgerOptions): Promise<ServiceStores> {
   const { target, passwordFile, originPrefix, clock, random, logger } = options;
-  const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs, timers = systemTimers } = options;
+  const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs } = options;
   requireOriginPrefix(originPrefix);
   const keyPath = resolve(options.keyPath);
-  const pool = new ConnectionPool({ target, passwordFile, poolSize, timeoutMs, timers, logger });
+  const pool = new ConnectionPool({ target, passwordFile, poolSize, timeoutMs, logger });
   let anchor: SqliteAnchor | undefined;
   try {
     if (options.anchorPath !== undefined) anchor = openAnchor(resolve(options.anchorPath), anchorBusyTimeoutMs);

@@ -2,7 +2,7 @@
  * A bulkhead between slow work and the connection pool. Work of a tenant whose head is locked, or whose node does not
  * answer, may hold some of the connections, never all. Beyond that bound it returns its connection and queues.
  */
-import type { Timers } from "../../../base/timers.ts";
+import { systemTimers } from "../../../base/timers.ts";
 import { TransactionError } from "./errors.ts";
 
 /** Milliseconds after which work counts as slow: many times what a transaction takes. */
@@ -10,15 +10,9 @@ export const slowAfterMs = 250;
 /** Bound of the remembered slow keys; the oldest is evicted. */
 const maxSlowKeys = 4_096;
 
-export interface BulkheadOptions {
-  readonly timers: Timers;
-  readonly maxSlow: number;
-  /** Called once for a key whose work was cancelled or timed out, until work of that key succeeds again. */
-  readonly onStuck: (key: string) => void;
-}
-
 export class Bulkhead {
-  readonly #options: BulkheadOptions;
+  readonly #maxSlow: number;
+  readonly #onStuck: (key: string) => void;
   /** Keys whose last work was slow, oldest first. */
   readonly #slow = new Set<string>();
   readonly #stuck = new Set<string>();
@@ -26,8 +20,10 @@ export class Bulkhead {
   readonly #waiting: (() => void)[] = [];
   #slotsTaken = 0;
 
-  constructor(options: BulkheadOptions) {
-    this.#options = options;
+  /** @param onStuck called once for a key whose work was cancelled or timed out, until work of that key succeeds again */
+  constructor(maxSlow: number, onStuck: (key: string) => void) {
+    this.#maxSlow = maxSlow;
+    this.#onStuck = onStuck;
   }
 
   /** Keys whose work is stuck, the longest first. */
@@ -60,11 +56,11 @@ export class Bulkhead {
       const connection = await connect();
       let end = () => {};
       let isSlow = false;
-      cancel = this.#options.timers.after(slowAfterMs, () => {
+      cancel = systemTimers.after(slowAfterMs, () => {
         isSlow = true;
         this.#noteSlow(key);
         if (permit.holdsSlot) return;
-        if (this.#slotsTaken >= this.#options.maxSlow) return end();
+        if (this.#slotsTaken >= this.#maxSlow) return end();
         this.#slotsTaken += 1;
         permit.holdsSlot = true;
       });
@@ -85,7 +81,7 @@ export class Bulkhead {
     this.#noteSlow(key);
     if (this.#stuck.has(key)) return;
     this.#stuck.add(key);
-    this.#options.onStuck(key);
+    this.#onStuck(key);
   }
 
   #noteSlow(key: string): void {
@@ -100,13 +96,13 @@ export class Bulkhead {
   }
 
   async #takeSlot(key: string, remainingMs: number): Promise<void> {
-    if (this.#slotsTaken < this.#options.maxSlow) {
+    if (this.#slotsTaken < this.#maxSlow) {
       this.#slotsTaken += 1;
       return;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
-    const cancel = this.#options.timers.after(remainingMs, () => {
+    const cancel = systemTimers.after(remainingMs, () => {
       this.#waiting.splice(this.#waiting.indexOf(resolve), 1);
       this.noteStuck(key);
       reject(new TransactionError("Too much slow work was before it."));

@@ -1,7 +1,7 @@
 /** A pooled connection, lent for one unit of work. Statements are pipelined. */
 import type { Duplex } from "node:stream";
 import type { ClientBase, PoolClient } from "pg";
-import type { Timers } from "../../../base/timers.ts";
+import { systemTimers } from "../../../base/timers.ts";
 import {
   type Answer,
   columnsOf,
@@ -19,7 +19,6 @@ import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./er
 
 /** Time limit of the work, and so of its commit. */
 export interface SessionLimit {
-  readonly timers: Timers;
   remainingMs(): number;
   /** Asks the server to cancel the statement of this process. Does not reject. */
   callOff(processId: number): Promise<void>;
@@ -101,7 +100,7 @@ export class PostgresConnection implements Transaction {
   async committing<Result>(commit: () => Promise<Result>): Promise<Result> {
     if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
     const before = this.#notices;
-    const stop = this.#limit.timers.after(this.#limit.remainingMs() * commitShare, () => this.#callOff());
+    const stop = systemTimers.after(this.#limit.remainingMs() * commitShare, () => this.#callOff());
     this.#isCommitting = true;
     const result = await commit().finally(stop);
     this.#isCommitting = false;

@@ -1,7 +1,7 @@
 /** The connection pool of a process: deadlines, cancellation, retries, and replacement of failed connections. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Client, Pool, type PoolClient } from "pg";
-import { outsideConnections, type Timers } from "../../../base/timers.ts";
+import { outsideConnections, systemTimers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../sql/backend.ts";
 import type { Answer, Queries } from "../../sql/queries.ts";
 import { Bulkhead } from "./bulkhead.ts";
@@ -15,7 +15,6 @@ export interface ConnectionPoolOptions extends ConnectionSettings {
   readonly timeoutMs: number;
   /** Bound of one piece of work if that is longer: `timeoutMs` then bounds each of its waits. Milliseconds. */
   readonly workTimeoutMs?: number;
-  readonly timers: Timers;
   readonly logger?: StoreLogger | undefined;
 }
 
@@ -33,7 +32,6 @@ const emptyPauseMs = 50;
 export class ConnectionPool implements Queries {
   readonly #pool: Pool;
   readonly #timeoutMs: number;
-  readonly timers: Timers;
   readonly #options: ConnectionPoolOptions;
   readonly bulkhead: Bulkhead;
   readonly #turns = new AsyncLocalStorage<Turn>();
@@ -44,13 +42,9 @@ export class ConnectionPool implements Queries {
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
     this.#timeoutMs = options.workTimeoutMs ?? options.timeoutMs;
-    this.timers = options.timers;
-    this.bulkhead = new Bulkhead({
-      timers: options.timers,
-      maxSlow: Math.max(1, Math.floor(options.poolSize / 2)),
-      onStuck: (key) =>
-        options.logger?.warn({ stuck: key }, "the database does not get on with what this tenant, or key, asks of it"),
-    });
+    this.bulkhead = new Bulkhead(Math.max(1, Math.floor(options.poolSize / 2)), (key) =>
+      options.logger?.warn({ stuck: key }, "the database does not get on with what this tenant, or key, asks of it"),
+    );
     this.#pool = new Pool({
       ...clientOptions(options, options.timeoutMs),
       max: options.poolSize,
@@ -159,7 +153,6 @@ export class ConnectionPool implements Queries {
     work: (connection: PostgresConnection) => Promise<Result>,
   ): Promise<Result> {
     const connection = new PostgresConnection(client, {
-      timers: this.timers,
       remainingMs: () => Math.min(remainingMs(turn), this.#options.timeoutMs),
       callOff: (processId) => callOff(this.#options, processId),
     });
@@ -169,7 +162,7 @@ export class ConnectionPool implements Queries {
       connection.end();
       ended.reject(error);
     };
-    const cancel = this.timers.after(remainingMs(turn), () =>
+    const cancel = systemTimers.after(remainingMs(turn), () =>
       end(connection.isCommitting ? new UnknownOutcomeError("A commit took too long.") : tookTooLong()),
     );
     onOver(() => {
@@ -203,7 +196,7 @@ export class ConnectionPool implements Queries {
     if (!this.#isScarce) {
       this.#isScarce = true;
       this.#options.logger?.warn({ connections: this.#established }, "the database gives no more connections");
-      this.timers.after(scarceMs, () => {
+      systemTimers.after(scarceMs, () => {
         this.#isScarce = false;
         options.max = this.#options.poolSize;
       });
@@ -211,13 +204,13 @@ export class ConnectionPool implements Queries {
     options.max = Math.max(1, this.#established);
     if (this.#established > 0) return;
     const paused = Promise.withResolvers<void>();
-    this.timers.after(Math.min(emptyPauseMs, remainingMs(turn)), paused.resolve);
+    systemTimers.after(Math.min(emptyPauseMs, remainingMs(turn)), paused.resolve);
     await paused.promise;
   }
 
   async #inTime<Result>(turn: Turn, waitedFor: Promise<Result>): Promise<Result> {
     const late = Promise.withResolvers<never>();
-    const cancel = this.timers.after(remainingMs(turn), () => late.reject(tookTooLong()));
+    const cancel = systemTimers.after(remainingMs(turn), () => late.reject(tookTooLong()));
     return Promise.race([waitedFor, late.promise]).finally(cancel);
   }
 }

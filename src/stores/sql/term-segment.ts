@@ -89,28 +89,21 @@ export function unpackTerms(firstLeaf: number, packed: Uint8Array): readonly Ter
 
 /** Returns the segment without some leaves; the same value if it has none of them. */
 export function withoutLeaves(firstLeaf: number, packed: Uint8Array, leaves: ReadonlySet<number>): Uint8Array {
-  const gone = new Uint8Array(bitBytes);
-  for (const leafIndex of leaves) {
-    const position = leafIndex - firstLeaf;
-    if (position >= 0 && position < segmentLeaves)
-      gone[position >> 3] = (gone[position >> 3] as number) | (1 << (position & 7));
-  }
-  const rest = new Uint8Array(packed);
+  let gone = 0n;
+  for (const leafIndex of leaves)
+    if (leafIndex >= firstLeaf && leafIndex < firstLeaf + segmentLeaves) gone |= 1n << BigInt(leafIndex - firstLeaf);
+  const rest = Buffer.from(packed);
   let [end, isSame] = [0, true];
   for (let at = 0; at < packed.length; at += entryBytes) {
     rest.copyWithin(end, at, at + entryBytes);
-    let left = 0;
-    for (const [position, bits] of gone.entries()) {
-      const place = end + storedTermBytes + position;
-      const before = rest[place] as number;
-      rest[place] = before & ~bits;
-      left |= before & ~bits;
-      if ((before & bits) !== 0) isSame = false;
-    }
+    const bits = rest.readBigUInt64LE(end + storedTermBytes);
+    const left = bits & ~gone;
+    rest.writeBigUInt64LE(left, end + storedTermBytes);
+    if (left !== bits) isSame = false;
     // An entry without leaves is overwritten, or cut off.
-    if (left !== 0) end += entryBytes;
+    if (left !== 0n) end += entryBytes;
   }
-  return isSame ? packed : rest.slice(0, end);
+  return isSame ? packed : rest.subarray(0, end);
 }
 
 /** Returns the positions in the segment of an entry's leaves. */

@@ -12,7 +12,6 @@ import {
 } from "../../ledger/ports/records-administration.ts";
 import { type AppendableRecord, type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
-import type { SqliteAnchor } from "../files/anchor.ts";
 import { refuseUnsound } from "./anchoring.ts";
 import { type Appended, appendBatches } from "./appending.ts";
 import type { StoreDatabase } from "./backend.ts";
@@ -29,15 +28,8 @@ import {
 } from "./erasure.ts";
 import { isTimeAccepted, lockHead, type StoredHead } from "./log-rows.ts";
 import { LogTools, touch } from "./log-tools.ts";
-import { type Transaction, translated } from "./queries.ts";
+import { type Transaction, throughAll, translated } from "./queries.ts";
 import { isAhead } from "./store-checks.ts";
-
-/** Work in a transaction that holds the lock of a tenant's log head. */
-type WithHeadLock<Result> = (
-  transaction: Transaction,
-  append: AppendOwn,
-  head: StoredHead | undefined,
-) => Promise<Result>;
 
 export interface AdministrationMachine {
   readonly clock: Clock;
@@ -46,198 +38,34 @@ export interface AdministrationMachine {
   readonly pause: () => Promise<void>;
 }
 
-/** Opens the anchor of a store that is opened for upkeep, to erase and hold records. Closes the store if that fails. */
-export async function administer(store: StoreDatabase, machine: AdministrationMachine): Promise<RecordsAdministration> {
-  try {
-    return new RecordsAdministration(store, await store.openAnchor(), machine);
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-}
+export type RecordsAdministration = Awaited<ReturnType<typeof administer>>;
 
 /**
- * All methods reject with `store_unavailable` if the store cannot be used, in which case the change may or may not have
+ * Erases and holds records in a store that is opened for upkeep. Opens its anchor; closes the store if that fails. All
+ * methods reject with `store_unavailable` if the store cannot be used, in which case the change may or may not have
  * happened, and with `UnsoundLogError` if the tenant's log contradicts its anchor.
  */
-export class RecordsAdministration {
-  readonly #store: StoreDatabase;
-  readonly #anchor: SqliteAnchor | undefined;
-  readonly #notes: SqliteAnchor | undefined;
-  readonly #machine: AdministrationMachine;
-
-  /** The administration owns store and anchor, and closes them. */
-  constructor(store: StoreDatabase, anchor: SqliteAnchor | undefined, machine: AdministrationMachine) {
-    this.#store = store;
-    this.#anchor = anchor;
-    this.#notes = store.notesErasures ? anchor : undefined;
-    this.#machine = machine;
-  }
-
-  /**
-   * Erases records permanently, all or none, in one transaction under the lock of the log's head. A leaf of kind
-   * `erasure` is appended for each; its opening, search terms and stored answers are deleted; its leaf and sealed bytes
-   * stay. Durable and anchored when it resolves; nothing is signed. Records that are erased already stay so and are no
-   * error. Holds are checked within the transaction.
-   *
-   * @param recordIds 1 to `maxErasedAtOnce`, without duplicates
-   * @param statement is recorded, and can never be erased
-   */
-  async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
-    if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
-    return translated(this.#store, async () => {
-      const { erased, refused } = await this.#erase(tenantId, recordIds, statement, "all");
-      return refused.length > 0 ? { refused } : { erased, overwritten: await this.#overwrite() };
-    });
-  }
-
-  /** Erases all of the records or none; of `some`, those that may be. Does not overwrite their bytes. */
-  async #erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement, which: "all" | "some") {
-    const result = await this.#withHeadLock(tenantId, async (transaction, append) => {
-      const found = await findErasable(transaction, tenantId, recordIds);
-      const refused = which === "all" ? refusalsOf(recordIds, found) : [];
-      const wanted = refused.length > 0 ? [] : found.filter(({ refusal }) => refusal === undefined);
-      return { erased: await eraseRecords(transaction, tenantId, wanted, this.#stated(statement), append), refused };
-    });
-    this.#notes?.noteErasures(result.erased.map(({ recordId }) => ({ tenantId, recordId })));
-    return result;
-  }
-
-  /**
-   * Repeats the erasures that must be, of one tenant or of all, in one or more transactions for each tenant; after a
-   * failure, the next call continues. An erasure that only the anchor has gets a leaf with the statement; the others have
-   * theirs. Records that are held, of a kind that is never erased, or without an erasure leaf are left and reported.
-   */
-  reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
-    return translated(this.#store, async () => {
-      const find = async () =>
-        (await findUndone(this.#store, this.#notes?.erasures())).filter(
-          (one) => tenantId === undefined || one.tenantId === tenantId,
-        );
-      const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
-      const reapplied: ReapplyResult["reapplied"][number][] = [];
-      try {
-        for (const [of, own] of Map.groupBy(wanted, (one) => one.tenantId)) {
-          const came = own.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
-          const ids = came.length === 0 ? new Set() : await this.#removeUndone(of);
-          for (const { erasureLeafIndex, ...one } of came)
-            if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
-          const noted = own.flatMap(({ recordId, erasureLeafIndex }) =>
-            erasureLeafIndex === undefined ? recordId : [],
-          );
-          for (let at = 0; at < noted.length; at += maxErasedAtOnce) {
-            // Holds may have been placed meanwhile.
-            const { erased } = await this.#erase(of, noted.slice(at, at + maxErasedAtOnce), statement, "some");
-            for (const { recordId, leafIndex, erasureLeafIndex } of erased)
-              reapplied.push({ tenantId: of, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
-          }
-        }
-        return { reapplied, left: await find(), overwritten: await this.#overwrite() };
-      } catch (error) {
-        if (reapplied.length === 0) throw error;
-        return { reapplied, left: [], overwritten: undefined, failure: messageOf(error) };
-      }
-    });
-  }
-
-  /** Services append between the transactions; no time limit covers all of them together. */
-  async #removeUndone(tenantId: TenantId): Promise<ReadonlySet<RecordId>> {
-    const ids = new Set<RecordId>();
-    // Restored data goes last: while some of it is left, an interrupted run shows as unfinished.
-    for (const isBack of [false, true])
-      for (let after: number | undefined = -1; after !== undefined; ) {
-        const next: { isBack: boolean; after: number } = { isBack, after };
-        const part = await this.#withHeadLock(tenantId, (transaction) => removeUndone(transaction, tenantId, next));
-        for (const { recordId } of part.removed) ids.add(recordId);
-        after = part.after;
-      }
-    return ids;
-  }
-
-  /**
-   * Places a hold. Durable when it resolves, and respected by every erasure that has not committed by then. An existing
-   * hold on the same stays and is returned. `unknown` if the tenant has no log or no such record, `erased` if there is
-   * nothing left to hold.
-   */
-  placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
-    const { tenantId, recordId } = wanted;
-    return this.#locked(tenantId, async (transaction, _, head) => {
-      if (head === undefined) return "unknown";
-      if (recordId !== undefined) {
-        const [found] = await findErasable(transaction, tenantId, [recordId]);
-        if (found === undefined) return "unknown";
-        if (found.earlier !== undefined) return "erased";
-      }
-      const earlier = await findHold(transaction, tenantId, recordId);
-      if (earlier !== undefined) return earlier;
-      const hold: LegalHold = { ...wanted, placedAtMs: this.#machine.clock.now() };
-      await insertHold(transaction, hold);
-      return hold;
-    });
-  }
-
-  /**
-   * Ends the hold on exactly this, and appends a leaf of kind `hold_release` in the same transaction; a hold on the
-   * whole tenant continues. Durable and anchored when it resolves. Resolves with the ended hold; undefined if there was
-   * none, and nothing was appended.
-   *
-   * @param statement is recorded, and can never be erased
-   */
-  releaseHold(
-    tenantId: TenantId,
-    recordId: RecordId | undefined,
-    statement: ErasureStatement,
-  ): Promise<LegalHold | undefined> {
-    return this.#locked(tenantId, async (transaction, append) => {
-      const hold = await releaseHold(transaction, tenantId, recordId);
-      if (hold !== undefined) await append([holdReleaseRecord(hold, this.#stated(statement))]);
-      return hold;
-    });
-  }
-
-  /**
-   * Appends a leaf of kind `clock_acceptance`, so that a service may start although the log's newest time is ahead of
-   * the clock. Durable and anchored when it resolves; false if the time is not ahead, or was accepted already, and
-   * nothing was appended.
-   */
-  acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean> {
-    return this.#locked(tenantId, async (transaction, append, head) => {
-      if (head === undefined || !isAhead(head, this.#machine.clock.now()) || (await isTimeAccepted(transaction, head)))
-        return false;
-      await append([clockAcceptanceRecord(head, this.#stated(statement))]);
-      return true;
-    });
-  }
-
-  async close(): Promise<void> {
-    await this.#store.close();
-    this.#anchor?.close();
-  }
-
-  /** Overwrites deleted bytes. Undefined if the database does it later. */
-  async #overwrite(): Promise<boolean | undefined> {
-    return this.#store.emptyLog?.(this.#machine.pause);
-  }
-
-  #stated(statement: ErasureStatement) {
-    const { clock, random } = this.#machine;
-    return { ...statement, clock, random };
-  }
-
-  #locked<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
-    return translated(this.#store, () => this.#withHeadLock(tenantId, work));
-  }
+export async function administer(store: StoreDatabase, machine: AdministrationMachine) {
+  const anchor = await store.openAnchor().catch(async (error: unknown) => {
+    await store.close();
+    throw error;
+  });
+  const notes = store.notesErasures ? anchor : undefined;
+  const { clock, random, pause } = machine;
 
   /**
    * Runs work in one transaction under the lock of a tenant's log head; it may append once. Durable and anchored when it
    * resolves. Rejects with `UnsoundLogError` if the log contradicts its anchor, and as the work does.
    */
-  async #withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
+  async function withHeadLock<Result>(
+    tenantId: TenantId,
+    work: (transaction: Transaction, append: AppendOwn, head: StoredHead | undefined) => Promise<Result>,
+  ): Promise<Result> {
     // Every log exists, so no origin is made. Nothing is remembered: the work may have erased waiting leaves.
-    const tools = new LogTools({ ...this.#machine, anchor: this.#anchor, originPrefix: "" });
-    const { result, appended } = await this.#store.transact(async (transaction) => {
+    const tools = new LogTools({ clock, random, anchor, originPrefix: "" });
+    const { result, appended } = await store.transact(async (transaction) => {
       const head = await lockHead(transaction, tenantId);
-      await refuseUnsound(transaction, head, this.#anchor?.find(tenantId));
+      await refuseUnsound(transaction, head, anchor?.find(tenantId));
       let appended: Appended = { outcomes: new Map(), logs: [] };
       const append = async (records: readonly AppendableRecord[]) => {
         if (head === undefined) throw new UnstorableError("The tenant has no log.");
@@ -253,4 +81,162 @@ export class RecordsAdministration {
     tools.keep(appended.logs);
     return result;
   }
+
+  /** Erases all of the records or none; of `some`, those that may be. Does not overwrite their bytes. */
+  async function eraseAtOnce(
+    tenantId: TenantId,
+    recordIds: readonly RecordId[],
+    statement: ErasureStatement,
+    which: "all" | "some",
+  ) {
+    const result = await withHeadLock(tenantId, async (transaction, append) => {
+      const found = await findErasable(transaction, tenantId, recordIds);
+      const refused = which === "all" ? refusalsOf(recordIds, found) : [];
+      const wanted = refused.length > 0 ? [] : found.filter(({ refusal }) => refusal === undefined);
+      const stated = { ...statement, clock, random };
+      return { erased: await eraseRecords(transaction, tenantId, wanted, stated, append), refused };
+    });
+    notes?.noteErasures(result.erased.map(({ recordId }) => ({ tenantId, recordId })));
+    return result;
+  }
+
+  /** Services append between the transactions; no time limit covers all of them together. */
+  async function removeAllUndone(tenantId: TenantId): Promise<ReadonlySet<RecordId>> {
+    const ids = new Set<RecordId>();
+    // Restored data goes last: while some of it is left, an interrupted run shows as unfinished.
+    for (const isBack of [false, true])
+      for (let after: number | undefined = -1; after !== undefined; ) {
+        const next: { isBack: boolean; after: number } = { isBack, after };
+        const part = await withHeadLock(tenantId, (transaction) => removeUndone(transaction, tenantId, next));
+        for (const { recordId } of part.removed) ids.add(recordId);
+        after = part.after;
+      }
+    return ids;
+  }
+
+  /** Overwrites deleted bytes. Undefined if the database does it later. */
+  const overwrite = async () => store.emptyLog?.(pause);
+
+  const calls = {
+    /**
+     * Erases records permanently, all or none, in one transaction under the lock of the log's head. A leaf of kind
+     * `erasure` is appended for each; its opening, search terms and stored answers are deleted; its leaf and sealed bytes
+     * stay. Durable and anchored when it resolves; nothing is signed. Records that are erased already stay so and are no
+     * error. Holds are checked within the transaction.
+     *
+     * @param recordIds 1 to `maxErasedAtOnce`, without duplicates
+     * @param statement is recorded, and can never be erased
+     */
+    async erase(
+      tenantId: TenantId,
+      recordIds: readonly RecordId[],
+      statement: ErasureStatement,
+    ): Promise<ErasureResult> {
+      const { erased, refused } = await eraseAtOnce(tenantId, recordIds, statement, "all");
+      return refused.length > 0 ? { refused } : { erased, overwritten: await overwrite() };
+    },
+
+    /**
+     * Repeats the erasures that must be, of one tenant or of all, in one or more transactions for each tenant; after a
+     * failure, the next call continues. An erasure that only the anchor has gets a leaf with the statement; the others
+     * have theirs. Records that are held, of a kind that is never erased, or without an erasure leaf are left and reported.
+     */
+    async reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
+      const find = async () =>
+        (await findUndone(store, notes?.erasures())).filter(
+          (one) => tenantId === undefined || one.tenantId === tenantId,
+        );
+      const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
+      const reapplied: ReapplyResult["reapplied"][number][] = [];
+      try {
+        for (const [of, own] of Map.groupBy(wanted, (one) => one.tenantId)) {
+          const came = own.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
+          const ids = came.length === 0 ? new Set() : await removeAllUndone(of);
+          for (const { erasureLeafIndex, ...one } of came)
+            if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
+          const noted = own.flatMap(({ recordId, erasureLeafIndex }) =>
+            erasureLeafIndex === undefined ? recordId : [],
+          );
+          for (let at = 0; at < noted.length; at += maxErasedAtOnce) {
+            // Holds may have been placed meanwhile.
+            const { erased } = await eraseAtOnce(of, noted.slice(at, at + maxErasedAtOnce), statement, "some");
+            for (const { recordId, leafIndex, erasureLeafIndex } of erased)
+              reapplied.push({ tenantId: of, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
+          }
+        }
+        return { reapplied, left: await find(), overwritten: await overwrite() };
+      } catch (error) {
+        if (reapplied.length === 0) throw error;
+        return { reapplied, left: [], overwritten: undefined, failure: messageOf(error) };
+      }
+    },
+
+    /**
+     * Places a hold. Durable when it resolves, and respected by every erasure that has not committed by then. An existing
+     * hold on the same stays and is returned. `unknown` if the tenant has no log or no such record, `erased` if there is
+     * nothing left to hold.
+     */
+    placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
+      const { tenantId, recordId } = wanted;
+      return withHeadLock(tenantId, async (transaction, _, head) => {
+        if (head === undefined) return "unknown";
+        if (recordId !== undefined) {
+          const [found] = await findErasable(transaction, tenantId, [recordId]);
+          if (found === undefined) return "unknown";
+          if (found.earlier !== undefined) return "erased";
+        }
+        const earlier = await findHold(transaction, tenantId, recordId);
+        if (earlier !== undefined) return earlier;
+        const hold: LegalHold = { ...wanted, placedAtMs: clock.now() };
+        await insertHold(transaction, hold);
+        return hold;
+      });
+    },
+
+    /**
+     * Ends the hold on exactly this, and appends a leaf of kind `hold_release` in the same transaction; a hold on the
+     * whole tenant continues. Durable and anchored when it resolves. Resolves with the ended hold; undefined if there was
+     * none, and nothing was appended.
+     *
+     * @param statement is recorded, and can never be erased
+     */
+    releaseHold(
+      tenantId: TenantId,
+      recordId: RecordId | undefined,
+      statement: ErasureStatement,
+    ): Promise<LegalHold | undefined> {
+      return withHeadLock(tenantId, async (transaction, append) => {
+        const hold = await releaseHold(transaction, tenantId, recordId);
+        if (hold !== undefined) await append([holdReleaseRecord(hold, { ...statement, clock, random })]);
+        return hold;
+      });
+    },
+
+    /**
+     * Appends a leaf of kind `clock_acceptance`, so that a service may start although the log's newest time is ahead of
+     * the clock. Durable and anchored when it resolves; false if the time is not ahead, or was accepted already, and
+     * nothing was appended.
+     */
+    acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean> {
+      return withHeadLock(tenantId, async (transaction, append, head) => {
+        if (head === undefined || !isAhead(head, clock.now()) || (await isTimeAccepted(transaction, head)))
+          return false;
+        await append([clockAcceptanceRecord(head, { ...statement, clock, random })]);
+        return true;
+      });
+    },
+
+    async close(): Promise<void> {
+      await store.close();
+      anchor?.close();
+    },
+  };
+  const administration = throughAll(calls, (work) => translated(store, work));
+  return {
+    ...administration,
+    erase: async (...[tenantId, recordIds, statement]: Parameters<typeof calls.erase>) => {
+      if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
+      return administration.erase(tenantId, recordIds, statement);
+    },
+  };
 }

@@ -18,7 +18,7 @@ import { toReported } from "./errors.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import { openSqliteStores } from "./open-ledger.ts";
 import { type StorePaths, sqlitePaths } from "./paths.ts";
-import { SqliteQueries, sqliteDatabase } from "./queries.ts";
+import { inTurn, SqliteQueries, transactOn } from "./queries.ts";
 import { migrateSqlite, migrations, requireSchema, requireUnsealed } from "./schema.ts";
 
 /** How long a migration waits for a concurrent migration of the same file. */
@@ -93,8 +93,12 @@ export function openSqliteDatabase(
   return opened(openConnection({ path, readOnly: false }), (connection) => {
     requireSchema(connection, path);
     if (purpose === "upkeep") requireUnsealed(connection, path);
+    const queries = new SqliteQueries(connection);
     return {
-      ...sqliteDatabase(connection),
+      query: (statement, values) => inTurn(() => queries.query(statement, values)),
+      transact: (work) => transactOn(connection, () => work(queries)),
+      toError: toReported,
+      close: async () => connection.close(),
       name: path,
       anchorPath,
       notesErasures: true,

@@ -3,10 +3,9 @@
  * `await` resumes before any other event in the thread, and no other work runs between the statements of a transaction.
  */
 import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "../files/connection.ts";
-import type { Answer, Database, Queries, TenantRow, TenantStatement, Transaction, Value } from "../sql/queries.ts";
+import type { Answer, Queries, TenantRow, TenantStatement, Transaction, Value } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
 import type { Table } from "../sql/schema.ts";
-import { toReported } from "./errors.ts";
 import { notedRegistrations } from "./noted-erasures.ts";
 
 interface Prepared {
@@ -67,21 +66,10 @@ function settled<Result>(work: () => Result): Promise<Result> {
   }
 }
 
-/** A database over a connection, for concurrent work. */
-export function sqliteDatabase(connection: SqliteConnection): Database {
-  const queries = new SqliteQueries(connection);
-  return {
-    query: (statement, values) => inTurn(() => queries.query(statement, values)),
-    transact: (work) => transactOn(connection, () => work(queries)),
-    toError: toReported,
-    close: async () => connection.close(),
-  };
-}
-
 let last: Promise<unknown> = Promise.resolve();
 
 /** Waits for the thread's previous transaction, which could not end while another waits for its lock. */
-function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+export function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
   const result = last.then(work);
   last = result.catch(() => {});
   return result;

@@ -17,7 +17,7 @@ import { systemClock } from "../src/base/clock.ts";
 import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type RandomFill } from "../src/base/ids.ts";
 import type { NewRecord } from "../src/ledger/ports/record.ts";
 import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
-import { migratePostgres } from "../src/stores/postgres/schema/schema.ts";
+import { migratePostgres } from "../src/stores/postgres/schema.ts";
 import { openSqliteStores } from "../src/stores/sqlite/open-ledger.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";

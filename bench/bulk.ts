@@ -16,7 +16,7 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { BulkStreamService } from "../gen/platform/bulk/v1/streams_pb.ts";
 import { EvidenceEventType } from "../gen/platform/sdk/v1/common_pb.ts";
-import { migratePostgres } from "../src/stores/postgres/schema/schema.ts";
+import { migratePostgres } from "../src/stores/postgres/schema.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { benchCall } from "./calls.ts";

@@ -17,7 +17,7 @@ import type { NewRecord } from "../src/ledger/ports/record.ts";
 import type { SearchPage } from "../src/ledger/ports/search.ts";
 import { parseSearch, type SearchParameter } from "../src/ledger/search/search-query.ts";
 import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
-import { migratePostgres } from "../src/stores/postgres/schema/schema.ts";
+import { migratePostgres } from "../src/stores/postgres/schema.ts";
 import { openSqliteStores } from "../src/stores/sqlite/open-ledger.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";

@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 import { type PostgresTarget, parsePostgresUrl } from "../../src/base/postgres-url.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { openPostgresStores, type PostgresLedgerOptions } from "../../src/stores/postgres/open-ledger.ts";
-import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema.ts";
 import type { Purpose } from "../../src/stores/sql/backend.ts";
 import { folderForTest } from "../harness/folder.ts";
 import type { PostgresServer } from "../harness/postgres.ts";

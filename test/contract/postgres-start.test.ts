@@ -7,7 +7,7 @@ import { createKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { ConnectionPool } from "../../src/stores/postgres/connection/pool.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
-import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { migratePostgres, migrations } from "../../src/stores/postgres/schema.ts";
 import { forFile, forTest } from "../harness/lifetimes.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";

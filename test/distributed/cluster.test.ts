@@ -1,8 +1,7 @@
 /** What a coordinator and two workers do that one server cannot: where rows are, who runs what, and what a loss costs. */
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import { placement } from "../../src/stores/postgres/schema/distribute.ts";
-import { migratePostgres, migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { migratePostgres, migrations, placement } from "../../src/stores/postgres/schema.ts";
 import { rebuildIndexes } from "../../src/stores/sql/search-indexer.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { recordKit, tenant } from "../contract/ledger-records.ts";

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { sharedPostgres } from "./shared-postgres.ts";

@@ -8,7 +8,7 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 import { afterAll, describe, expect, test } from "vitest";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
-import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { folderForFile } from "../harness/folder.ts";

@@ -8,7 +8,7 @@
 import { copyFileSync, rmSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { DatabaseError } from "pg";
-import { migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { migrations } from "../../src/stores/postgres/schema.ts";
 import type { Row } from "../../src/stores/sql/queries.ts";
 import { sqliteText, toValue } from "../../src/stores/sqlite/queries.ts";
 import { migrations as tablesOfSqlite } from "../../src/stores/sqlite/schema.ts";

@@ -7,7 +7,7 @@ import { chown } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { migratePostgres } from "../../src/stores/postgres/schema/schema.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { folderForTest } from "../harness/folder.ts";

@@ -15,8 +15,7 @@ import { insertionInto, queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
 import { beginSnapshot, ConnectionPool } from "./connection/pool.ts";
 import { openPostgresStores } from "./open-ledger.ts";
-import { isDistributed } from "./schema/distribute.ts";
-import { migratePostgres, migrations, requireSchema } from "./schema/schema.ts";
+import { isDistributed, migratePostgres, migrations, requireSchema } from "./schema.ts";
 
 export function postgresBackend(
   target: PostgresTarget,

@@ -24,8 +24,7 @@ import type { ConnectionSettings } from "./connection/client-options.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
 import { ConnectionPool } from "./connection/pool.ts";
 import { LogWriter } from "./log-writer.ts";
-import { isDistributed, requireDurableNodes } from "./schema/distribute.ts";
-import { requireSchema } from "./schema/schema.ts";
+import { isDistributed, requireDurableNodes, requireSchema } from "./schema.ts";
 
 /** Options of the ledger. The database must have this program's schema; the key is made if the store is empty. */
 export interface PostgresLedgerOptions extends ConnectionSettings, ServiceMachine {

@@ -1,7 +1,6 @@
 /** A table without a place would stay on the coordinator of a cluster, alone, unnoticed. */
 import { expect, test } from "vitest";
-import { placement } from "../../../src/stores/postgres/schema/distribute.ts";
-import { migrations } from "../../../src/stores/postgres/schema/schema.ts";
+import { migrations, placement } from "../../../src/stores/postgres/schema.ts";
 
 test("every table of the schema has one place on a cluster, and tables of tenants are colocated", () => {
   const sql = migrations.map((migration) => migration.sql).join("\n");

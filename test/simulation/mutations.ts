@@ -65,7 +65,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sql/log-tools.ts": [
       ["forget the anchor after an append", "this.anchor?.advance(logs);", ";"],
     ],
-    "stores/sql/anchoring.ts": [
+    "stores/sql/store-checks.ts": [
       ["never compare with the anchor", "if (anchored === undefined) return;", "if (anchored !== log) return;"],
     ],
     "ledger/witness/quorum.ts": [

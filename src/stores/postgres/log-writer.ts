@@ -11,10 +11,10 @@ import {
   UnstorableError,
 } from "../../ledger/ports/store.ts";
 import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
-import { refuseUnsound } from "../sql/anchoring.ts";
 import { type Appended, appendBatches, maxShared, type PartOutcome, type Taking } from "../sql/appending.ts";
 import { headByName } from "../sql/log-rows.ts";
 import { LogTools, type LogToolsOptions, nameLog } from "../sql/log-tools.ts";
+import { refuseUnsound } from "../sql/store-checks.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
 import { type ConnectionPool, ofMany } from "./connection/pool.ts";

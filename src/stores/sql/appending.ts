@@ -23,7 +23,6 @@ import { RightEdge } from "../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
 import { DamagedError, damaged } from "../files/errors.ts";
-import { requireSound } from "./anchoring.ts";
 import { findKept, type KeptRow, keptCalls, knownScopes, tilesOfKept } from "./idempotency-records.ts";
 import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-rows.ts";
 import { type AppendedLog, insertHead, type LogTools, type OwnRows, touch, writeRows } from "./log-tools.ts";
@@ -32,6 +31,7 @@ import { addRegistrations, type TenantRegistrations } from "./registrations.ts";
 import { tables } from "./schema.ts";
 import { additionOf, leavesToRead, type ReadAgain, type SearchIndex, type Waiting } from "./search-backlog.ts";
 import { indexesOf } from "./search-segments.ts";
+import { requireSound } from "./store-checks.ts";
 import { maxBytesAgain, type OwnRange, readToIndex } from "./stored-record.ts";
 
 /** Another writer was first. Nothing was stored, and the next attempt sees the other's changes. */

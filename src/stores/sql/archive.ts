@@ -12,14 +12,13 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { rangeOfBlock } from "../../ledger/search/search-index.ts";
 import { readAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
-import { type AnchorFinding, findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
 import { headOfTenant, openingIn, readPublicKeys, readTiles, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Row, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
 import { artifactKeyOf } from "./registrations.ts";
 import { indexOf, rowsInSegments } from "./search-segments.ts";
-import { findOrphanRows, logsAhead, readCopyState } from "./store-checks.ts";
+import { type AnchorFinding, findAnchorProblems, findOrphanRows, logsAhead, readCopyState } from "./store-checks.ts";
 
 const entriesOf = (
   opening: string,

@@ -12,12 +12,11 @@ import { sameHash } from "../../ledger/tlog/tree.ts";
 import { sealAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { readKeyFile } from "../files/key-file.ts";
-import { readStoreId } from "./anchoring.ts";
 import type { OperatorArchive } from "./archive.ts";
 import type { StoreDatabase } from "./backend.ts";
 import type { Queries, Transaction, Value } from "./queries.ts";
 import { copiedTables, type Table } from "./schema.ts";
-import { readCopyState, requireServable } from "./store-checks.ts";
+import { readCopyState, readStoreId, requireServable } from "./store-checks.ts";
 
 export interface CopyOptions {
   readonly source: StoreDatabase;

@@ -12,7 +12,6 @@ import {
 } from "../../ledger/ports/records-administration.ts";
 import { type AppendableRecord, type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
-import { refuseUnsound } from "./anchoring.ts";
 import { type Appended, appendBatches } from "./appending.ts";
 import type { StoreDatabase } from "./backend.ts";
 import {
@@ -29,7 +28,7 @@ import {
 import { isTimeAccepted, lockHead, type StoredHead } from "./log-rows.ts";
 import { LogTools, touch } from "./log-tools.ts";
 import { type Transaction, throughAll, translated } from "./queries.ts";
-import { isAhead } from "./store-checks.ts";
+import { isAhead, refuseUnsound } from "./store-checks.ts";
 
 export interface AdministrationMachine {
   readonly clock: Clock;

@@ -8,12 +8,12 @@ import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "../files/connection.ts";
-import { refuseUnsound } from "../sql/anchoring.ts";
 import { appendBatches } from "../sql/appending.ts";
 import { RetiredKeyError, SigningKeysOfStore } from "../sql/key-ring.ts";
 import { headByName, keepingCosignature, keepRevision } from "../sql/log-rows.ts";
 import { type AppendedLog, LogTools } from "../sql/log-tools.ts";
 import { givingBack, noteProofs, type ProofRow, takePortion } from "../sql/shared.ts";
+import { refuseUnsound } from "../sql/store-checks.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
 

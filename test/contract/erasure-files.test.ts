@@ -1,15 +1,15 @@
 /** What an erasure leaves in the files of an SQLite store, when it fails, and when older files come back. */
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { beforeEach, describe, expect, test } from "vitest";
+import { DatabaseSync } from "node:sqlite";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { type ConnectionOptions, openConnection as openReal } from "../../src/stores/files/connection.ts";
 import { openSqliteArchive } from "../../src/stores/sqlite/backend.ts";
 import { migrations } from "../../src/stores/sqlite/schema.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
-import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";
+import { type Fault, FaultControl, prepare } from "./ledger-faulty-connection.ts";
 import { recordKit, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
@@ -82,12 +82,13 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("if an operation me
       leaves += 1;
       await fixture.settle();
       const control = new FaultControl();
-      const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
-      const administration = await fixture.administration({ clock, random, openConnection });
+      const restore = prepare(control.cells);
+      const administration = await fixture.administration({ clock, random });
       control.arm(fault, operation);
       const [result] = await Promise.allSettled([administration.erase(alice, [one.recordId], statement)]);
       reached = !control.isArmed;
       await administration.close();
+      restore();
       expect(result.status).toBe(reached ? "rejected" : "fulfilled");
       const found = await ledger.find(alice, one.recordId);
       const [row] = fixture.query(
@@ -190,20 +191,16 @@ describe("older files", () => {
     const [held, other] = [await append(), await append()];
     await putOlderBack(held, other);
     acceptOlder();
-    const openConnection = (options: ConnectionOptions) => {
-      const connection = openReal(options);
-      const exec = connection.exec.bind(connection);
-      // What must be erased was read before the transaction.
-      const hold = "INSERT OR IGNORE INTO legal_holds VALUES ('alice', ?, 'case 12', 1)";
-      connection.exec = (text) => {
-        if (text.startsWith("BEGIN") && options.path === fixture.path) fixture.query(hold, held.recordId);
-        exec(text);
-      };
-      return connection;
-    };
-    const result = await fixture.administering({ clock, random, openConnection }, (administration) =>
-      administration.reapplyErasures(undefined, statement),
-    );
+    const { exec } = DatabaseSync.prototype;
+    // What must be erased was read before the transaction.
+    const hold = "INSERT OR IGNORE INTO legal_holds VALUES ('alice', ?, 'case 12', 1)";
+    vi.spyOn(DatabaseSync.prototype, "exec").mockImplementation(function (this: DatabaseSync, text) {
+      if (text.startsWith("BEGIN") && this.location() === fixture.path) fixture.query(hold, held.recordId);
+      exec.call(this, text);
+    });
+    const result = await fixture
+      .administering({ clock, random }, (administration) => administration.reapplyErasures(undefined, statement))
+      .finally(vi.restoreAllMocks);
     expect(result).toMatchObject({
       reapplied: [{ recordId: other.recordId }],
       left: [{ recordId: held.recordId, refusal: { why: "held" } }],

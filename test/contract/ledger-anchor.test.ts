@@ -147,14 +147,12 @@ test("an anchor whose rollback failed commits later notes", async () => {
   await append(3);
   const options = { ...anchorConnection, path: fixture.store.anchorPath };
   let isFailing = false;
-  const anchor = SqliteAnchor.open(options, (given) => {
-    const connection = openConnection(given);
+  const anchor = SqliteAnchor.open(options, (connection) => {
     const exec = connection.exec.bind(connection);
     connection.exec = (sql) => {
       if (isFailing && sql === "ROLLBACK") throw new Error("disk I/O error");
       exec(sql);
     };
-    return connection;
   });
   const noted = anchor.find(alice) as LogState;
   isFailing = true;

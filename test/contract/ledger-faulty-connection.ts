@@ -1,11 +1,8 @@
-/** A connection that fails or waits on demand. Runs in the store's threads; the test directs it through shared memory. */
+/** Connections that fail or wait on demand. They run in the store's threads; the test directs them through shared memory. */
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { threadName } from "node:worker_threads";
-import {
-  type ConnectionOptions,
-  openConnection as openReal,
-  type SqliteConnection,
-  type SqliteStatement,
-} from "../../src/stores/files/connection.ts";
+
+type Parameters_ = Parameters<StatementSync["run"]>;
 
 /** What happens at the armed operation; once. `stall` never returns, nor does any commit from `stallCommits` on. */
 export const faults = {
@@ -38,9 +35,9 @@ export class FaultControl {
     for (const gate of Object.keys(gates) as Gate[]) if (gate !== held) this.release(gate);
   }
 
-  /** What a store opens its connections by. */
-  get connection() {
-    return { module: new URL(import.meta.url), data: this.cells };
+  /** For the threads of a store. */
+  get setup() {
+    return { module: import.meta.url, data: this.cells };
   }
 
   /** Searches, or checkpoints in the thread for them, that have begun so far. */
@@ -80,55 +77,47 @@ export class FaultControl {
   }
 }
 
-/** Takes the place of `openConnection` in `connection.ts`; the second argument is the control's cells. */
-export function openConnection(options: ConnectionOptions, cells: Int32Array): SqliteConnection {
-  const real = openReal(options);
-  if (options.readOnly) return withSearchesHeld(real, cells);
-  const operate = <Result>(work: () => Result): Result => withFault(cells, work);
-  const wrap = (statement: SqliteStatement): SqliteStatement => ({
-    run: (...parameters) => operate(() => statement.run(...parameters)),
-    get: (...parameters) => operate(() => statement.get(...parameters)),
-    iterate: (...parameters) => operate(() => statement.iterate(...parameters)),
-  });
-  return {
-    exec(sql) {
+/** Changes the connections that this thread opens from now on, until the returned function is called. */
+export function prepare(cells: Int32Array): () => void {
+  const real = { exec: DatabaseSync.prototype.exec, prepare: DatabaseSync.prototype.prepare };
+  /** Connections that write, once all of their settings are made: before that nothing fails. */
+  const writing = new WeakSet<DatabaseSync>();
+  Object.assign(DatabaseSync.prototype, {
+    exec(this: DatabaseSync, sql: string): void {
+      const exec = (text: string) => real.exec.call(this, text);
+      if (!writing.has(this)) {
+        exec(sql);
+        if (sql.startsWith("PRAGMA wal_autocheckpoint")) writing.add(this);
+        return;
+      }
       if (sql.startsWith("BEGIN"))
-        real.exec(`PRAGMA max_page_count = ${Atomics.load(cells, maxPagesCell) || 4_294_967_294}`);
+        exec(`PRAGMA max_page_count = ${Atomics.load(cells, maxPagesCell) || 4_294_967_294}`);
       if (sql === "COMMIT") Atomics.add(cells, commitsCell, 1);
       if (sql === "COMMIT" && Atomics.load(cells, faultCell) === faults.stallCommits) Atomics.wait(cells, stallCell, 0);
       if (sql.includes("wal_checkpoint") && threadName === "store-checkpointer") pass(cells, "checkpoints");
-      operate(() => real.exec(sql));
+      withFault(cells, () => exec(sql));
     },
-    // The length of the write-ahead log is asked after the answer, so a fault there is of no call.
-    prepare: (sql) => (sql.includes("NOOP") ? real.prepare(sql) : wrap(real.prepare(sql))),
-    close: () => real.close(),
-    get isTransaction() {
-      return real.isTransaction;
-    },
-  };
-}
 
-function withSearchesHeld(real: SqliteConnection, cells: Int32Array): SqliteConnection {
-  return {
-    exec: (sql) => real.exec(sql),
-    prepare(sql) {
-      const statement = real.prepare(sql);
+    prepare(this: DatabaseSync, sql: string): StatementSync {
+      const statement = real.prepare.call(this, sql);
       // What every search asks first, and no other read.
-      if (!sql.includes("FROM search_keys")) return statement;
+      if (!writing.has(this) && sql.includes("FROM search_keys"))
+        return {
+          iterate(...values: Parameters_) {
+            pass(cells, "searches");
+            return statement.iterate(...values);
+          },
+        } as StatementSync;
+      // The length of the write-ahead log is asked after the answer, so a fault there is of no call.
+      if (!writing.has(this) || sql.includes("NOOP")) return statement;
       return {
-        run: (...parameters) => statement.run(...parameters),
-        get: (...parameters) => statement.get(...parameters),
-        iterate(...parameters) {
-          pass(cells, "searches");
-          return statement.iterate(...parameters);
-        },
-      };
+        run: (...values: Parameters_) => withFault(cells, () => statement.run(...values)),
+        get: (...values: Parameters_) => withFault(cells, () => statement.get(...values)),
+        iterate: (...values: Parameters_) => withFault(cells, () => statement.iterate(...values)),
+      } as StatementSync;
     },
-    close: () => real.close(),
-    get isTransaction() {
-      return real.isTransaction;
-    },
-  };
+  });
+  return () => void Object.assign(DatabaseSync.prototype, real);
 }
 
 /** Waits until so many are released. */

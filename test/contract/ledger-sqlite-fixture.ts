@@ -4,15 +4,16 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 import type { Purpose } from "../../src/stores/sql/backend.ts";
+import type { AdministrationMachine } from "../../src/stores/sql/records-administration.ts";
 import { openSqliteDatabase, sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import { openSqliteStores, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import { folderForTest } from "../harness/folder.ts";
 import { storeIn } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";
-import { openSqliteAdministration, type SqliteAdministrationOptions } from "./upkeep.ts";
+import { openSqliteAdministration } from "./upkeep.ts";
 
 type OpenOptions = Pick<SqliteLedgerOptions, "clock" | "random"> & Partial<SqliteLedgerOptions>;
-type AdministrationOptions = Pick<SqliteAdministrationOptions, "clock" | "random" | "openConnection">;
+type AdministrationOptions = Pick<AdministrationMachine, "clock" | "random">;
 
 export type SqliteFixture = ReturnType<typeof sqliteFixture>;
 

@@ -164,7 +164,7 @@ describe("if another store's bytes are written over the open file", () => {
     await ledger.close();
     control = new FaultControl();
     const logger = { info() {}, warn: (fields: object) => void lines.push(fields) };
-    ledger = await fixture.open({ clock, random, logger, connection: control.connection });
+    ledger = await fixture.open({ clock, random, logger, setup: control.setup });
     const other = sqliteFixture();
     const ledgerOfOther = await other.open({ clock, random: seededRandom("other") });
     await ledgerOfOther.append(makeRecord(alice));

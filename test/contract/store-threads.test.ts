@@ -18,7 +18,7 @@ let gate: FaultControl;
 async function open(held?: "searches" | "checkpoints", more: object = {}): Promise<void> {
   fixture = sqliteFixture();
   gate = new FaultControl(held);
-  ledger = await fixture.open({ clock, random, connection: gate.connection, ...more });
+  ledger = await fixture.open({ clock, random, setup: gate.setup, ...more });
 }
 afterEach(() => {
   vi.useRealTimers();

@@ -10,16 +10,8 @@ import type { StorePaths } from "../../src/stores/sqlite/paths.ts";
 
 type Machine = Omit<AdministrationMachine, "pause"> & Partial<AdministrationMachine>;
 
-export interface SqliteAdministrationOptions extends StorePaths, Machine {
-  /** Replaces `openConnection`. */
-  readonly openConnection?: Parameters<typeof openSqliteDatabase>[2];
-}
-
-export async function openSqliteAdministration(options: SqliteAdministrationOptions): Promise<RecordsAdministration> {
-  return administer(openSqliteDatabase(options, "upkeep", options.openConnection), {
-    pause: async () => {},
-    ...options,
-  });
+export async function openSqliteAdministration(options: StorePaths & Machine): Promise<RecordsAdministration> {
+  return administer(openSqliteDatabase(options), { pause: async () => {}, ...options });
 }
 
 export async function openPostgresAdministration(options: PostgresPlace & Machine): Promise<RecordsAdministration> {

@@ -8,7 +8,7 @@ import { rolldown } from "rolldown";
 import type { Plugin } from "vitest/config";
 
 const root = resolve(import.meta.dirname, "../..");
-const modules = ["src/stores/sqlite/worker.ts", "src/stores/files/connection.ts"].map((path) => join(root, path));
+const modules = [join(root, "src/stores/sqlite/worker.ts")];
 /** Beside the packages that the bundle imports. */
 const folder = join(root, "node_modules/.cache/svc-platform-api/threads");
 

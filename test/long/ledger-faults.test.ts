@@ -24,7 +24,7 @@ async function open(options: Partial<SqliteLedgerOptions> = {}): Promise<void> {
     clock,
     random,
     busyTimeoutMs: 50,
-    connection: control.connection,
+    setup: control.setup,
     ...options,
   });
 }

@@ -20,9 +20,9 @@ async function load(url: URL): Promise<{ readonly start: Start; readonly imports
       specifiers.push(specifier);
       return `const {${names.replaceAll(" as ", ": ")}} = imports["${specifier}"];`;
     })
-    .replaceAll("await import(connectionModule)", 'imports["../files/connection.ts"]');
+    .replaceAll("await import(setup.module)", "{ prepare() {} }");
   const modules = await Promise.all(
-    [...specifiers, "../files/connection.ts"].map(async (specifier) => {
+    specifiers.map(async (specifier) => {
       if (specifier === "node:worker_threads") return [specifier, {}] as const;
       return [specifier, await import(specifier.startsWith(".") ? new URL(specifier, url).href : specifier)] as const;
     }),
@@ -49,8 +49,8 @@ export class Worker {
   #lastInMs = 0;
   #lastOutMs = 0;
 
-  constructor(url: URL, { workerData }: { readonly workerData: { readonly connectionData: unknown } }) {
-    const owner = machine().processes.get(String(workerData.connectionData));
+  constructor(url: URL, { workerData }: { readonly workerData: { readonly setup: { readonly data: unknown } } }) {
+    const owner = machine().processes.get(String(workerData.setup.data));
     // A process for the machine: its connections are closed when the thread ends, or its owner does.
     this.#process = machine().newProcess(`${owner?.name}/thread`);
     this.#owner = owner ?? this.#process;
@@ -102,14 +102,7 @@ export class Worker {
       return message === undefined ? undefined : { message };
     };
     const threads = { parentPort, workerData, receiveMessageOnPort };
-    const { openConnection, ...others } = imports["../files/connection.ts"] as {
-      openConnection(...given: unknown[]): unknown;
-    };
-    // Whenever the thread opens a connection, it is the thread's own.
-    const own = { ...others, openConnection: (...given: unknown[]) => this.#as(() => openConnection(...given)) };
-    const started = this.#as(() =>
-      start({ ...imports, "node:worker_threads": threads, "../files/connection.ts": own }),
-    );
+    const started = this.#as(() => start({ ...imports, "node:worker_threads": threads }));
     // Its first part, up to where it would wait for a module, is all there is.
     await started.catch((error: unknown) => {
       this.#emit("error", error);

@@ -42,7 +42,6 @@ interface Copy {
 }
 
 const originPrefix = "ledger.example/logs";
-const connectionModule = new URL("../../src/stores/files/connection.ts", import.meta.url);
 
 /** Where all gateways of a world write: files that they share. What the store cannot do now, it says with `false`. */
 export class SqliteStorage {
@@ -67,8 +66,8 @@ export class SqliteStorage {
 
   open(process: Process, { openAnchor, limits }: OpenOptions): Promise<ServiceLedger> {
     const { random } = this.machine;
-    const connection = { module: connectionModule, data: process.name };
-    const options = { ...this.paths, originPrefix, clock: process.clock, random: random.fill, connection, openAnchor };
+    const setup = { module: "", data: process.name };
+    const options = { ...this.paths, originPrefix, clock: process.clock, random: random.fill, setup, openAnchor };
     return this.machine.as(
       process,
       async () => (await openSqliteStores({ ...options, limits, busyTimeoutMs: 0 })).ledger,

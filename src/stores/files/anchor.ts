@@ -8,9 +8,8 @@ import {
   type ConnectionOptions,
   createDatabaseFile,
   inTransaction,
-  type OpenConnection,
+  openConnection,
   opened,
-  openConnection as openReal,
   type SqliteConnection,
   type SqliteStatement,
   sealing,
@@ -66,10 +65,13 @@ export class SqliteAnchor {
   }
 
   /** Opens the file, which must exist. Here and later, throws `AnchorFileError` if it cannot be used. */
-  static open(options: ConnectionOptions, openConnection: OpenConnection = openReal): SqliteAnchor {
+  static open(options: ConnectionOptions, prepare = (_: SqliteConnection) => {}): SqliteAnchor {
     const { path } = options;
     return naming(path, () =>
-      opened(openConnection(options), (connection) => guarded(path, connection, new SqliteAnchor(connection, path))),
+      opened(openConnection(options), (connection) => {
+        prepare(connection);
+        return guarded(path, connection, new SqliteAnchor(connection, path));
+      }),
     );
   }
 
@@ -188,9 +190,8 @@ function guarded(path: string, connection: SqliteConnection, anchor: SqliteAncho
 export const anchorConnection = { readOnly: false, durability: "process" } as const;
 
 /** Opens the anchor to read it, for a command or a start. Undefined if there is no file. Throws as `SqliteAnchor.open`. */
-export function readAnchor(path: string, openConnection: OpenConnection = openReal): SqliteAnchor | undefined {
-  if (!existsSync(path)) return undefined;
-  return SqliteAnchor.open({ path, readOnly: true }, openConnection);
+export function readAnchor(path: string): SqliteAnchor | undefined {
+  return existsSync(path) ? SqliteAnchor.open({ path, readOnly: true }) : undefined;
 }
 
 /**
@@ -199,16 +200,13 @@ export function readAnchor(path: string, openConnection: OpenConnection = openRe
  */
 export function openAnchor(path: string, busyTimeoutMs?: number): SqliteAnchor {
   naming(path, () => createDatabaseFile(path));
-  return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs }, (options) =>
-    opened(openReal(options), (connection) => {
-      inTransaction(connection, () => {
-        const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
-        if (id === applicationId) return;
-        const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
-        if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`, "SVC_ANCHOR");
-        connection.exec(schema);
-      });
-      return connection;
+  return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs }, (connection) =>
+    inTransaction(connection, () => {
+      const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
+      if (id === applicationId) return;
+      const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
+      if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`, "SVC_ANCHOR");
+      connection.exec(schema);
     }),
   );
 }
@@ -217,9 +215,9 @@ export function openAnchor(path: string, busyTimeoutMs?: number): SqliteAnchor {
  * Opens a store's anchor to append beside services. Throws `IncompatibleStoreError` if the file is missing, new or
  * another store's, and as `SqliteAnchor.open`.
  */
-export function openAnchorOf(path: string, storeId: string, openConnection: OpenConnection = openReal): SqliteAnchor {
+export function openAnchorOf(path: string, storeId: string): SqliteAnchor {
   if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing: nothing may be appended.`, "SVC_ANCHOR");
-  return opened(SqliteAnchor.open({ ...anchorConnection, path }, openConnection), (anchor) => {
+  return opened(SqliteAnchor.open({ ...anchorConnection, path }), (anchor) => {
     if (anchor.storeId() === storeId) return anchor;
     throw new IncompatibleStoreError(`${path} is not the anchor of this store: nothing may be appended.`, "SVC_ANCHOR");
   });
@@ -229,7 +227,7 @@ export function openAnchorOf(path: string, storeId: string, openConnection: Open
 export function sealAnchor(path: string, isOn: boolean): void {
   if (!existsSync(path)) return;
   naming(path, () => {
-    using connection = openReal({ path, readOnly: false });
+    using connection = openConnection({ path, readOnly: false });
     inTransaction(connection, () => {
       const found = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").iterate();
       const tables = [...found].map(({ name }) => name as string);

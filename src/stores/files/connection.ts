@@ -1,27 +1,13 @@
 /** How the service opens SQLite: every setting that durability and safety depend on, in one place. */
 import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { createFile, isFileError, requireRegularFile } from "../../files/file-system.ts";
 import { IncompatibleStoreError } from "./errors.ts";
 
-export interface SqliteStatement {
-  run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
-  get(...parameters: SqliteValue[]): Record<string, unknown> | undefined;
-  /** Rows one by one, as many as are asked for. */
-  iterate(...parameters: SqliteValue[]): IterableIterator<Record<string, unknown>>;
-}
-
-export type SqliteValue = null | number | string | Uint8Array;
-
-/** The part of `DatabaseSync` that the store uses; tests substitute failing ones. */
-export interface SqliteConnection {
-  exec(sql: string): void;
-  prepare(sql: string): SqliteStatement;
-  close(): void;
-  readonly isTransaction: boolean;
-}
+export type SqliteConnection = DatabaseSync;
+export type SqliteStatement = StatementSync;
 
 export interface ConnectionOptions {
   /** Path of the database file. It must exist: a store that went missing is never replaced by an empty one. */
@@ -39,15 +25,13 @@ export interface ConnectionOptions {
 /** How long commands and starts wait: a service under load releases its lock within a second. */
 export const commandBusyTimeoutMs = 10_000;
 
-export type OpenConnection = (options: ConnectionOptions) => SqliteConnection;
-
 /** Opens a connection. Throws if the file is missing, not a regular file, not a database, or locked for too long. */
 export function openConnection({
   path,
   readOnly,
   busyTimeoutMs = commandBusyTimeoutMs,
   durability,
-}: ConnectionOptions): SqliteConnection & Disposable {
+}: ConnectionOptions): SqliteConnection {
   requireRegularFile(path);
   const url = pathToFileURL(path);
   url.searchParams.set("mode", readOnly ? "ro" : "rw");

@@ -3,9 +3,8 @@ import { existsSync, statSync } from "node:fs";
 import { openAnchorOf } from "../files/anchor.ts";
 import {
   commandBusyTimeoutMs,
-  type OpenConnection,
+  openConnection,
   opened,
-  openConnection as openReal,
   passiveCheckpoint,
   readStoreId,
   type SqliteConnection,
@@ -53,7 +52,7 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
  */
 export function openSqliteArchive({ path, anchorPath }: StorePaths): OperatorArchive {
   const options = { path, readOnly: true };
-  return opened(openReal(options), (connection) => {
+  return opened(openConnection(options), (connection) => {
     requireSchema(connection, path);
     hideErased(connection, readNotedErasures(connection, anchorPath));
     const isAnchored = connection.prepare("SELECT anchored FROM store").get()?.anchored === 1;
@@ -66,7 +65,7 @@ export function openSqliteArchive({ path, anchorPath }: StorePaths): OperatorArc
       query: (statement, values) => queries.query(statement, values),
       notedErasures: () => readNotedErasures(connection, anchorPath),
       async withNewest(look) {
-        using newest = openReal(options);
+        using newest = openConnection(options);
         return await look(new SqliteQueries(newest));
       },
       toError: toReported,
@@ -85,11 +84,7 @@ const maxWaitMs = 100;
  * Opens the file, which must exist, for a command. Throws `IncompatibleStoreError` if it is not as required, an SQLite
  * error otherwise.
  */
-export function openSqliteDatabase(
-  { path, anchorPath }: StorePaths,
-  purpose: Purpose = "upkeep",
-  openConnection: OpenConnection = openReal,
-): StoreDatabase {
+export function openSqliteDatabase({ path, anchorPath }: StorePaths, purpose: Purpose = "upkeep"): StoreDatabase {
   return opened(openConnection({ path, readOnly: false }), (connection) => {
     requireSchema(connection, path);
     if (purpose === "upkeep") requireUnsealed(connection, path);
@@ -102,7 +97,7 @@ export function openSqliteDatabase(
       name: path,
       anchorPath,
       notesErasures: true,
-      openAnchor: async () => openAnchorOf(anchorPath, readStoreId(connection), openConnection),
+      openAnchor: async () => openAnchorOf(anchorPath, readStoreId(connection)),
       openArchive: async () => openSqliteArchive({ path, anchorPath }),
       sizeBytes: async () => sizeBytes(path),
       rewrite: async () => connection.exec("VACUUM"),

@@ -2,7 +2,7 @@
 import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import { readAnchor, type SqliteAnchor } from "../files/anchor.ts";
-import { type OpenConnection, openConnection, readStoreId, type SqliteConnection } from "../files/connection.ts";
+import { readStoreId, type SqliteConnection } from "../files/connection.ts";
 import type { Queries } from "../sql/queries.ts";
 import { readLeaf } from "../sql/stored-record.ts";
 
@@ -11,12 +11,8 @@ import { readLeaf } from "../sql/stored-record.ts";
  * cannot be read.
  * @param connection to the store
  */
-export function readNotedErasures(
-  connection: SqliteConnection,
-  anchorPath: string,
-  open: OpenConnection = openConnection,
-): readonly NotedErasure[] {
-  using anchor = readAnchor(anchorPath, open);
+export function readNotedErasures(connection: SqliteConnection, anchorPath: string): readonly NotedErasure[] {
+  using anchor = readAnchor(anchorPath);
   return anchor?.storeId() === readStoreId(connection) ? anchor.erasures() : [];
 }
 

@@ -29,7 +29,7 @@ import { admitKeys, checkAnchor, checkLogs } from "../sql/store-checks.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import { misplacedProblem, type StorePaths } from "./paths.ts";
-import type { WorkerData } from "./protocol.ts";
+import type { ThreadSetup, WorkerData } from "./protocol.ts";
 import { SqliteQueries, type SqliteReader, transactOn } from "./queries.ts";
 import { migrateSqlite, migrations, requireUnsealed } from "./schema.ts";
 import { remote, StoreThread } from "./thread.ts";
@@ -50,8 +50,7 @@ export interface SqliteLedgerOptions extends StorePaths, ServiceMachine {
   readonly busyTimeoutMs?: number;
   /** How long a thread may work on a call. Default 10,000 ms: a commit of that time means a dead disk. */
   readonly responseTimeoutMs?: number;
-  /** Replaces `openConnection` in the store's threads: a module that exports one, and its argument. */
-  readonly connection?: { readonly module: URL; readonly data: unknown };
+  readonly setup?: ThreadSetup;
 }
 
 /**
@@ -88,8 +87,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
     anchorFile: openedFile(realAnchorPath),
     originPrefix,
     busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
-    connectionModule: (options.connection?.module ?? new URL("../files/connection.ts", import.meta.url)).href,
-    connectionData: options.connection?.data,
+    setup: options.setup,
   };
   const thread = (role: WorkerData["role"], onLongLog?: (files: readonly OpenedFile[]) => void) =>
     new StoreThread({ ...data, role }, options.responseTimeoutMs ?? defaultResponseTimeoutMs, logger, onLongLog);

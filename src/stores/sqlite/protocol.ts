@@ -14,10 +14,13 @@ export interface WorkerData {
   /** The anchor's file, as it was prepared. */
   readonly anchorFile: OpenedFile;
   readonly busyTimeoutMs: number;
-  /** URL of a module whose `openConnection` replaces the one in `connection.ts`. */
-  readonly connectionModule: string;
-  /** Handed to that `openConnection` as its second argument. */
-  readonly connectionData: unknown;
+  readonly setup: ThreadSetup | undefined;
+}
+
+/** URL of a module that a thread loads first, and the argument of its `prepare`, for tests. */
+export interface ThreadSetup {
+  readonly module: string;
+  readonly data: unknown;
 }
 
 /**

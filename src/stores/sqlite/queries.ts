@@ -2,7 +2,7 @@
  * Runs the statements of `sql/` on an SQLite connection. Each statement ends before its promise is returned, so an
  * `await` resumes before any other event in the thread, and no other work runs between the statements of a transaction.
  */
-import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "../files/connection.ts";
+import { readStoreId, type SqliteConnection, type SqliteStatement } from "../files/connection.ts";
 import type { Answer, Queries, TenantRow, TenantStatement, Transaction, Value } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
 import type { Table } from "../sql/schema.ts";
@@ -124,9 +124,9 @@ function insertionInto({ name, columns, onConflict = "" }: Table): string {
 }
 
 /** SQLite has neither booleans nor arrays. An array becomes JSON, its bytes hexadecimal. */
-export function toValue(value: unknown): SqliteValue {
+export function toValue(value: unknown): Value {
   if (typeof value === "boolean") return value ? 1 : 0;
-  if (!Array.isArray(value)) return value as SqliteValue;
+  if (!Array.isArray(value)) return value as Value;
   return JSON.stringify(value.map((one) => (one instanceof Uint8Array ? Buffer.from(one).toString("hex") : one)));
 }
 

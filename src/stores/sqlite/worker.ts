@@ -1,14 +1,7 @@
 /** Entry point of the store's threads: opens the connection, then serves calls in order. */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
-import {
-  type ConnectionOptions,
-  type OpenConnection,
-  opened,
-  passiveCheckpoint,
-  readStoreId,
-  type SqliteConnection,
-} from "../files/connection.ts";
+import { openConnection, opened, passiveCheckpoint, readStoreId, type SqliteConnection } from "../files/connection.ts";
 import { describeFailure, isBusy, type StoreFailure } from "./errors.ts";
 import {
   holdFile,
@@ -24,14 +17,11 @@ import { type SqliteReader, sqliteReader } from "./queries.ts";
 import { SqliteWriter } from "./writer.ts";
 
 const data = workerData as WorkerData;
-const { role, path, anchorPath, originPrefix, busyTimeoutMs, connectionModule, connectionData } = data;
+const { role, path, anchorPath, originPrefix, busyTimeoutMs, setup } = data;
 if (parentPort === null) throw new Error("This file runs in a worker thread.");
 const own: MessagePort = parentPort;
 
-const module = (await import(connectionModule)) as {
-  openConnection(options: ConnectionOptions, data: unknown): SqliteConnection;
-};
-const openConnection: OpenConnection = (options) => module.openConnection(options, connectionData);
+if (setup !== undefined) ((await import(setup.module)) as { prepare(data: unknown): void }).prepare(setup.data);
 
 /** Copies commits into the file, from a connection beside the writer's. */
 class Checkpointer {
@@ -71,14 +61,14 @@ function openStore(): Served {
     if (readStoreId(connection) !== data.storeId) throw new StoreMovedError(`${path} is another store by now`);
     files = data.files;
     if (role === "writer") return openWriter(connection);
-    hideErased(connection, readNotedErasures(connection, anchorPath, openConnection));
+    hideErased(connection, readNotedErasures(connection, anchorPath));
     return sqliteReader(connection);
   });
 }
 
 function openWriter(connection: SqliteConnection): SqliteWriter {
   const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
-  return opened(SqliteAnchor.open(options, openConnection), (anchor) => {
+  return opened(SqliteAnchor.open(options), (anchor) => {
     requireInPlace([data.anchorFile]);
     const writer = new SqliteWriter(connection, anchor, originPrefix);
     const [database, ...links] = data.files;

@@ -1,7 +1,7 @@
 /** The file of the embedded store: its schema, where it may be, and what a write to it needs. */
 import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { beforeEach, expect, test } from "vitest";
 import { encodeRecord } from "../../../src/ledger/append/record-text.ts";
 import { seedBytes } from "../../../src/ledger/append/sequence.ts";
@@ -158,15 +158,8 @@ test("a store without its identity fails the write check", async () => {
 
 /** The connection, on which statements that begin so change nothing. */
 function withoutEffect(connection: SqliteConnection, beginning: string): SqliteConnection {
-  return {
-    exec: (sql) => connection.exec(sql),
-    prepare: (sql) =>
-      sql.startsWith(beginning)
-        ? { run: () => ({ changes: 0 }), get: () => undefined, iterate: () => [].values() }
-        : connection.prepare(sql),
-    close: () => connection.close(),
-    get isTransaction() {
-      return connection.isTransaction;
-    },
-  };
+  const prepare = connection.prepare.bind(connection);
+  connection.prepare = (sql) =>
+    sql.startsWith(beginning) ? ({ run: () => ({ changes: 0 }) } as unknown as StatementSync) : prepare(sql);
+  return connection;
 }

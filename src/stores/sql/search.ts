@@ -1,6 +1,5 @@
 /** Finds records by their terms and their time. */
 import type { TenantId } from "../../base/ids.ts";
-import type { StoredRecord } from "../../ledger/ports/record.ts";
 import {
   type FoundRecord,
   type SearchPage,
@@ -51,6 +50,13 @@ const lastErasedOf = `SELECT max(erasures.leaf_index) AS leaf_index FROM erasure
 const citing = ["evidence", "registration"] as const;
 /** Two show that a prefix is not unique. */
 const idsFrom = "SELECT record_id FROM entries WHERE tenant_id = $1 AND record_id >= $2 ORDER BY record_id LIMIT 2";
+/** A log, and its index if there is one. */
+interface IndexedLog {
+  readonly queries: Queries;
+  readonly tenantId: TenantId;
+  readonly index: SearchIndex | undefined;
+  readonly size: number;
+}
 /** Result of reading the index. */
 interface Look {
   /** Indices of leaves of the range whose records may have all of the terms, in order. */
@@ -68,20 +74,18 @@ type Candidates = (range: LeafRange) => Promise<Look>;
 export async function searchRecords(queries: Queries, asked: SearchQuery): Promise<SearchPage> {
   const { tenantId } = asked;
   const size = Math.min((await headOfTenant(queries, tenantId))?.size ?? 0, asked.size ?? Number.MAX_SAFE_INTEGER);
-  const terms = await withWholeIds(queries, asked);
+  const log = { queries, tenantId, index: await indexOf(queries, tenantId), size };
+  const terms = await withWholeIds(log, asked.terms);
   if (typeof terms === "string") return { found: [], size, ambiguous: terms };
   const query = { ...asked, terms };
-  const range = await rangeOf(queries, query, size);
-  const index = await indexOf(queries, tenantId);
-  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, query.terms, index));
-  if (query.summary !== true) return { ...page, size };
-  return { ...page, size, found: await withEvidence({ queries, tenantId, index, size }, page.found) };
+  const page = await pageOf(log, query, await rangeOf(log, query), await candidatesIn(log, terms));
+  return { ...page, size, found: query.summary === true ? await withEvidence(log, page.found) : page.found };
 }
 
 /** Completes the ids of records of which only the beginning is given; returns that of several records. */
 async function withWholeIds(
-  queries: Queries,
-  { tenantId, terms }: SearchQuery,
+  { queries, tenantId }: IndexedLog,
+  terms: readonly SearchTerm[],
 ): Promise<readonly SearchTerm[] | string> {
   const whole: SearchTerm[] = [];
   for (const { field, value } of terms) {
@@ -95,8 +99,8 @@ async function withWholeIds(
 }
 
 async function pageOf(
-  queries: Queries,
-  { tenantId, terms, limit, newest = false, summary = false, countBy }: SearchQuery,
+  log: IndexedLog,
+  { terms, limit, newest = false, summary = false, countBy }: SearchQuery,
   range: LeafRange,
   candidatesOf: Candidates,
 ): Promise<Omit<SearchPage, "size">> {
@@ -116,7 +120,7 @@ async function pageOf(
     const ordered = newest ? look.leaves.toReversed() : look.leaves;
     const leaves = ordered.slice(0, maxSteps - steps);
     const before = (leafIndex: number) => pageTo(newest ? leafIndex + 1 : leafIndex - 1);
-    for await (const [leafIndex, row] of entriesOf(queries, tenantId, leaves)) {
+    for await (const [leafIndex, row] of entriesOf(log, leaves)) {
       if (found.length === limit) return before(leafIndex);
       const match = verified(leafIndex, row, terms, isOpened);
       if (match === undefined) continue;
@@ -142,15 +146,14 @@ function lastPart({ first, end }: LeafRange): LeafRange {
 }
 
 /** Returns the range of the query's leaves; a record id leaves one at most. */
-async function rangeOf(queries: Queries, query: SearchQuery, size: number): Promise<LeafRange> {
-  const { tenantId, terms, fromMs, toMs, after, newest } = query;
-  let first = fromMs === undefined ? 0 : await firstFrom(queries, tenantId, size, fromMs);
-  let end = toMs === undefined ? size : await firstFrom(queries, tenantId, size, toMs);
+async function rangeOf(log: IndexedLog, query: SearchQuery): Promise<LeafRange> {
+  const { terms, fromMs, toMs, after, newest } = query;
+  let first = fromMs === undefined ? 0 : await firstFrom(log, fromMs);
+  let end = toMs === undefined ? log.size : await firstFrom(log, toMs);
   if (after !== undefined && newest === true) end = Math.min(end, after);
   else if (after !== undefined) first = Math.max(first, after + 1);
   for (const { value } of terms.filter(({ field }) => field === "record_id")) {
-    const [row] = (await queries.query(indexOfRecord, [tenantId, value])).rows;
-    const leafIndex = (row?.leaf_index as number | undefined) ?? -1;
+    const leafIndex = (await leafOf(log, value)) ?? -1;
     first = Math.max(first, leafIndex);
     end = Math.min(end, leafIndex + 1);
   }
@@ -158,25 +161,20 @@ async function rangeOf(queries: Queries, query: SearchQuery, size: number): Prom
 }
 
 /** Reads the index. Without an index or terms, every leaf is a candidate. */
-async function candidatesIn(
-  queries: Queries,
-  tenantId: TenantId,
-  terms: readonly SearchTerm[],
-  index: SearchIndex | undefined,
-): Promise<Candidates> {
+async function candidatesIn(log: IndexedLog, terms: readonly SearchTerm[]): Promise<Candidates> {
+  const { queries, tenantId, index } = log;
   if (index === undefined) return lookAtAll;
-  const { filledTo } = index;
   const [driving, ...others] = indexedOf(terms).toSorted(
     // The most selective first: `searchFields` is in this order.
     (one, other) => searchFields.indexOf(one.field) - searchFields.indexOf(other.field),
   );
   if (driving === undefined) return lookAtAll;
-  const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value) : undefined;
+  const decision = driving.field === "decision_id" ? await indexedLeafOf(log, driving.value) : undefined;
   const stored = new StoredTerms().under(index.key);
   const wanted = [stored(driving), ...others.map(stored)] as const;
   return async ({ first, end }) => {
     const inSegments = await leavesInSegments(queries, tenantId, { first, end }, wanted);
-    const leaves = [...inSegments.leaves, ...everyLeaf({ first: Math.max(first, filledTo), end })];
+    const leaves = [...inSegments.leaves, ...everyLeaf({ first: Math.max(first, index.filledTo), end })];
     return {
       leaves: withDecision(leaves, decision, { first, end }),
       steps: Math.max(blocksIn({ first, end }) * stepsOfSegments, Math.ceil(inSegments.bytes / bytesOfStep)),
@@ -184,23 +182,28 @@ async function candidatesIn(
   };
 }
 
-/** Returns the leaf of a record, if the index has one. */
-async function leafOf(queries: Queries, tenantId: TenantId, recordId: string): Promise<number | undefined> {
-  const [row] = (await queries.query(indexOfRecord, [tenantId, recordId])).rows;
-  const first = row?.leaf_index as number | undefined;
+/** Returns the leaf of a record, if the index has one: a damaged record has none. */
+async function indexedLeafOf(log: IndexedLog, recordId: string): Promise<number | undefined> {
+  const first = await leafOf(log, recordId);
   if (first === undefined) return undefined;
-  const terms = await rowsInSegments(queries, tenantId, { first, end: first + 1 });
+  const terms = await rowsInSegments(log.queries, log.tenantId, { first, end: first + 1 });
   return terms.length === 0 ? undefined : first;
+}
+
+async function leafOf({ queries, tenantId }: IndexedLog, recordId: string): Promise<number | undefined> {
+  return (await queries.query(indexOfRecord, [tenantId, recordId])).rows[0]?.leaf_index as number | undefined;
 }
 
 /** Reads entries in parts: from the second on, the next one while the caller works on one. */
 async function* entriesOf(
-  queries: Queries,
-  tenantId: TenantId,
+  { queries, tenantId }: IndexedLog,
   leaves: readonly number[],
 ): AsyncGenerator<readonly [number, Row | undefined]> {
-  const read = (at: number) => readEntries(queries, tenantId, leaves.slice(at, at + recordsEach));
-  let next: ReturnType<typeof readEntries> | undefined;
+  const read = async (at: number) => {
+    const { rows } = await queries.query(entriesAt, [tenantId, leaves.slice(at, at + recordsEach)]);
+    return new Map(rows.map((row) => [row.leaf_index as number, row]));
+  };
+  let next: ReturnType<typeof read> | undefined;
   for (let at = 0; at < leaves.length; at += recordsEach) {
     const entries = await (next ?? read(at));
     next = at > 0 && at + recordsEach < leaves.length ? read(at + recordsEach) : undefined;
@@ -208,23 +211,6 @@ async function* entriesOf(
     next?.catch(() => {});
     for (const leafIndex of leaves.slice(at, at + recordsEach)) yield [leafIndex, entries.get(leafIndex)];
   }
-}
-
-async function readEntries(
-  queries: Queries,
-  tenantId: TenantId,
-  leafIndices: readonly number[],
-): Promise<ReadonlyMap<number, Row>> {
-  const { rows } = await queries.query(entriesAt, [tenantId, leafIndices]);
-  return new Map(rows.map((row) => [row.leaf_index as number, row]));
-}
-
-/** A log, and its index if there is one. */
-interface IndexedLog {
-  readonly queries: Queries;
-  readonly tenantId: TenantId;
-  readonly index: SearchIndex | undefined;
-  readonly size: number;
 }
 
 /** Adds to each allowed decision what arrived of its evidence. */
@@ -245,13 +231,13 @@ async function withEvidence(log: IndexedLog, found: readonly FoundRecord[]): Pro
     recordsLeft -= leaves.length;
     isComplete = leavesLeft >= 0 && recordsLeft >= 0;
     if (!isComplete) break;
-    for (let at = 0; at < leaves.length; at += recordsEach)
-      for (const [leafIndex, row] of await readEntries(queries, tenantId, leaves.slice(at, at + recordsEach))) {
-        const { place, record } = verified(leafIndex, row, [], true) ?? {};
-        const kind = citing.find((one) => one === place?.kind);
-        if (kind !== undefined && record !== undefined) arrived.take(kind, summaryOf(record));
-        else if (kind !== undefined) lost[kind] = Math.max(lost[kind], leafIndex);
-      }
+    for await (const [leafIndex, row] of entriesOf(log, leaves)) {
+      if (row === undefined) continue;
+      const { place, record } = verified(leafIndex, row, [], true) ?? {};
+      const kind = citing.find((one) => one === place?.kind);
+      if (kind !== undefined && record !== undefined) arrived.take(kind, summaryOf(record));
+      else if (kind !== undefined) lost[kind] = Math.max(lost[kind], leafIndex);
+    }
     for (const [id, { summary = {} }] of open)
       if (arrived.of(id, summary, { events: false, registrations: false }) === "evidenced") open.delete(id);
   }
@@ -301,28 +287,18 @@ async function citingLeaves(
   return [...(await leavesOfAny(queries, tenantId, { first, end }, terms)), ...waiting];
 }
 
-interface Match {
-  readonly place: FoundRecord;
-  /** Undefined if it was erased, and if it is not needed. */
-  readonly record: StoredRecord | undefined;
-}
-
 /**
- * Returns the record of a leaf if it has the terms. An erased record has only its id.
+ * Returns the place of a leaf if its record has the terms, and the record unless it was erased, or is not needed. An
+ * erased record has only its id.
  * @param isOpened whether the record is needed, not only its place
  */
-function verified(
-  leafIndex: number,
-  row: Row | undefined,
-  terms: readonly SearchTerm[],
-  isOpened: boolean,
-): Match | undefined {
+function verified(leafIndex: number, row: Row | undefined, terms: readonly SearchTerm[], isOpened: boolean) {
   if (row === undefined) throw new DamagedError(`leaf ${leafIndex} is missing`);
   const leaf = row.leaf as Uint8Array;
   const read = readLeaf(`leaf ${leafIndex}`, leaf);
   const { record_id: recordId, kind, recorded_at: recordedAt, policy_revision: policyRevision } = read;
   const revision = policyRevision === undefined ? {} : { policyRevision };
-  const place = { leafIndex, recordId, kind, recordedAt, erased: row.opening === null, ...revision };
+  const place: FoundRecord = { leafIndex, recordId, kind, recordedAt, erased: row.opening === null, ...revision };
   const isById = terms.every(({ field, value }) => field === "record_id" && value === recordId);
   if (!mayHaveTerms(kind, terms)) return undefined;
   if (row.opening === null || (isById && !isOpened)) return isById ? { place, record: undefined } : undefined;
@@ -331,7 +307,7 @@ function verified(
 }
 
 /** Returns the index of the first leaf from a time on. Times never go back within a log. */
-async function firstFrom(queries: Queries, tenantId: TenantId, size: number, fromMs: number): Promise<number> {
+async function firstFrom({ queries, tenantId, size }: IndexedLog, fromMs: number): Promise<number> {
   let [low, high] = [0, size];
   while (low < high) {
     const middle = Math.floor((low + high) / 2);

@@ -23,12 +23,6 @@ export interface RebuildOptions {
   readonly onProgress: (leaves: number) => void;
 }
 
-/** What was read so far. */
-interface Filled extends RebuiltIndex {
-  /** Size of the log. */
-  readonly size: number;
-}
-
 /**
  * Rebuilds both indexes of a tenant's log from its records, beside a running service: the search index part by part in
  * many small transactions, then the index of registrations in one, for which appends to the log wait. Whatever is not
@@ -51,18 +45,44 @@ export async function rebuildIndexes(
       }),
     );
   const searchKey = random(new Uint8Array(searchKeyBytes));
-  const beginAt = (first: number) =>
-    write((transaction, size) => begin(transaction, tenantId, size, { first, searchKey }));
-  for (let first = 0; await beginAt(first); first += blockLeaves) await pause();
+  /**
+   * Begins an index if the log has lost its key: without that its segments find nothing, and stand in the way of others.
+   * Removes those of a block. Resolves with whether there may be more.
+   */
+  const begin = (first: number) =>
+    write(async (transaction, size) => {
+      if ((await indexOf(transaction, tenantId)) !== undefined) return false;
+      const isLast = first + blockLeaves >= size;
+      const end = isLast ? Number.MAX_SAFE_INTEGER : first + blockLeaves;
+      await transaction.query(dropSegments, [tenantId, first, end]);
+      if (isLast) await transaction.insert(tables.searchKeys, [[tenantId, searchKey, 0]]);
+      return !isLast;
+    });
+  for (let first = 0; await begin(first); first += blockLeaves) await pause();
   const terms = new SearchTerms();
-  let filled: Filled | undefined;
-  while (filled === undefined || filled.leaves < filled.size) {
+  /** Fills more leaves than services appended since the previous part, so that the rebuild ends. */
+  const fill = (first: number, appended: (size: number) => number) =>
+    write(async (transaction, size) => {
+      const index = await indexOf(transaction, tenantId);
+      if (index === undefined) throw new UnstorableError(`the index of tenant ${tenantId} lost its key`);
+      // No segment of this key stands across a boundary.
+      const end = Math.min(size, lastBoundary(index, first + Math.max(leavesEach, 2 * appended(size))));
+      const read = await readToIndex(transaction, [{ tenantId, first, end }], Number.MAX_SAFE_INTEGER);
+      const { records, erased, damaged } = read.get(tenantId) ?? { records: [], erased: 0, damaged: [] };
+      const segments = segmentsOf(index, { first, end }, terms.of(index, records));
+      await transaction.query(dropSegments, [tenantId, first, end]);
+      await addSearch(transaction, [{ tenantId, segments, filledTo: Math.min(size, Math.max(index.filledTo, end)) }]);
+      return { end, size, erased, damaged };
+    });
+  let [leaves, erased, logSize] = [0, 0, Number.POSITIVE_INFINITY];
+  const damaged: number[] = [];
+  while (leaves < logSize) {
     await pause();
-    const before: Filled | undefined = filled;
-    filled = await write((transaction, size) => fillPart(transaction, tenantId, terms, size, before));
-    onProgress(filled.leaves);
+    const part = await fill(leaves, (size) => Math.max(0, size - logSize));
+    [leaves, erased, logSize] = [part.end, erased + part.erased, part.size];
+    damaged.push(...part.damaged);
+    onProgress(leaves);
   }
-  const { size: _, ...read } = filled;
   const freshKey = random(new Uint8Array(artifactKeyBytes));
   await pause();
   await write((transaction, size) => rebuildRegistrations(transaction, tenantId, size, freshKey)).catch(
@@ -71,45 +91,5 @@ export async function rebuildIndexes(
       if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
     },
   );
-  return read;
-}
-
-/**
- * Begins an index if the log has lost its key: without that its segments find nothing, and stand in the way of others.
- * Removes those of a block. Resolves with whether there may be more.
- */
-async function begin(
-  transaction: Transaction,
-  tenantId: TenantId,
-  size: number,
-  { first, searchKey }: { readonly first: number; readonly searchKey: Uint8Array },
-): Promise<boolean> {
-  if ((await indexOf(transaction, tenantId)) !== undefined) return false;
-  const isLast = first + blockLeaves >= size;
-  const end = isLast ? Number.MAX_SAFE_INTEGER : first + blockLeaves;
-  await transaction.query(dropSegments, [tenantId, first, end]);
-  if (isLast) await transaction.insert(tables.searchKeys, [[tenantId, searchKey, 0]]);
-  return !isLast;
-}
-
-/** Fills more leaves than services appended since the previous part, so that the rebuild ends. */
-async function fillPart(
-  transaction: Transaction,
-  tenantId: TenantId,
-  terms: SearchTerms,
-  size: number,
-  before: Filled = { leaves: 0, size, erased: 0, damaged: [] },
-): Promise<Filled> {
-  const index = await indexOf(transaction, tenantId);
-  if (index === undefined) throw new UnstorableError(`the index of tenant ${tenantId} lost its key`);
-  const first = before.leaves;
-  // No segment of this key stands across a boundary.
-  const end = Math.min(size, lastBoundary(index, first + Math.max(leavesEach, 2 * (size - before.size))));
-  const read = await readToIndex(transaction, [{ tenantId, first, end }], Number.MAX_SAFE_INTEGER);
-  const { records, erased, damaged } = read.get(tenantId) ?? { records: [], erased: 0, damaged: [] };
-  const segments = segmentsOf(index, { first, end }, terms.of(index, records));
-  await transaction.query(dropSegments, [tenantId, first, end]);
-  const filledTo = Math.min(size, Math.max(index.filledTo, end));
-  await addSearch(transaction, [{ tenantId, segments, filledTo }]);
-  return { leaves: end, size, erased: before.erased + erased, damaged: [...before.damaged, ...damaged] };
+  return { leaves, erased, damaged };
 }

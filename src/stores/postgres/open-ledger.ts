@@ -66,7 +66,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   try {
     if (options.anchorPath !== undefined) anchor = openAnchor(resolve(options.anchorPath), anchorBusyTimeoutMs);
     const admitted = await prepareStore(pool, { ...options, keyPath }, anchor);
-    const signer = new KeyRing(admitted, { keyPath, logger });
+    const signer = new KeyRing(admitted, keyPath, logger);
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
     const writer = new LogWriter({

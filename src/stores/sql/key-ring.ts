@@ -30,22 +30,19 @@ export class RetiredKeyError extends Error {
 /** Bound of the rotations in a row that one piece of work follows. */
 const maxRotations = 8;
 
-interface KeyRingOptions {
-  /** Path of the key file. It may be replaced while the process runs. */
-  readonly keyPath: string;
-  readonly logger: StoreLogger | undefined;
-}
-
 export class KeyRing implements CheckpointSigner {
-  readonly #options: KeyRingOptions;
+  readonly #keyPath: string;
+  readonly #logger: StoreLogger | undefined;
   #keys: SigningKeys;
   #signer: LogSigner;
   #problem: string | undefined;
 
-  constructor(keys: SigningKeys, options: KeyRingOptions) {
+  /** @param keyPath of the key file, which may be replaced while the process runs */
+  constructor(keys: SigningKeys, keyPath: string, logger: StoreLogger | undefined) {
     this.#keys = keys;
     this.#signer = new LogSigner(keys);
-    this.#options = options;
+    this.#keyPath = keyPath;
+    this.#logger = logger;
   }
 
   /** Public key that checkpoints are signed with. 32 bytes. */
@@ -86,12 +83,11 @@ export class KeyRing implements CheckpointSigner {
       this.#problem = undefined;
       return;
     }
-    const { keyPath, logger } = this.#options;
     const wanted = formatBase64(newest);
-    const found = readFrom(keyPath, newest);
+    const found = readFrom(this.#keyPath, newest);
     if (typeof found === "string") {
       if (this.#problem !== found)
-        logger?.warn(
+        this.#logger?.warn(
           { ...securityFields("ledger_key_missing"), public_key: wanted, problem: found },
           "the ledger key was rotated: nothing is signed any more",
         );
@@ -101,7 +97,7 @@ export class KeyRing implements CheckpointSigner {
     this.#keys = found;
     this.#signer = new LogSigner(found);
     this.#problem = undefined;
-    logger?.warn(
+    this.#logger?.warn(
       { ...securityFields("ledger_key_changed"), public_key: wanted },
       "the ledger key was rotated: the new one signs from now on",
     );

@@ -170,7 +170,7 @@ async function prepareStore(options: SqliteLedgerOptions) {
     requireUnsealed(connection, path);
     await checkOwnAnchor(queries, anchor);
     await checkLogs(queries, originPrefix, clock.now());
-    const ring = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), { keyPath, logger });
+    const ring = new KeyRing(await admitKeys(queries, { anchor, keyPath, random }), keyPath, logger);
     const keys = new SigningKeysOfStore(ring);
     await keys.follow(queries);
     // Hands every log over to the current key: the old one is valid up to that leaf only. No origin is made here.

@@ -4,18 +4,14 @@
  * lacks pages that were copied into the newer one before the log was restarted, and SQLite would not notice.
  */
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync } from "node:fs";
-import type { SqliteConnection, SqliteStatement } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 
 /** Precedes the mark's digits, and occurs nowhere else in a store. */
 const magic = Buffer.from("d1c7a3f09b5e4c62-changes:");
 const digits = 15;
 
-export function countChange(connection: SqliteConnection): SqliteStatement {
-  return connection.prepare(
-    `UPDATE store_changes SET changes = changes + 1, mark = '${magic}' || printf('%0${digits}d', changes + 1)`,
-  );
-}
+export const countChange = `UPDATE store_changes
+     SET changes = changes + 1, mark = '${magic}' || printf('%0${digits}d', changes + 1)`;
 
 /** Returns the mark after so many changes; a new store has that of 0. */
 export function markOf(changes: number): string {

@@ -18,7 +18,7 @@ import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
 
 /** Size of a probe: a full disk may still have a page or two. Random, since SQLite skips unchanged pages. */
-const probeBytes = 64 * 1024;
+const probe = `UPDATE store SET probed_at_ms = $1, probe = randomblob(${64 * 1024}) WHERE singleton = 1`;
 
 /**
  * Pages in the write-ahead log from which on it should be copied into the file: 32 MiB. A commit of a hundred tenants
@@ -40,8 +40,6 @@ export class SqliteWriter {
   readonly #anchor: SqliteAnchor;
   readonly #keys: SigningKeysOfStore;
   readonly #tools: LogTools;
-  readonly #probe: SqliteStatement;
-  readonly #count: SqliteStatement;
   readonly #logState: SqliteStatement;
   /** Logs of the current transaction's appends. */
   #appended: AppendedLog[] = [];
@@ -70,13 +68,9 @@ export class SqliteWriter {
       clock: { now: () => this.#nowMs },
       random: (bytes) => this.#draw(bytes),
     });
-    this.#count = countChange(connection);
     this.#logState = connection.prepare("PRAGMA wal_checkpoint(NOOP)");
     // No commit waits for a checkpoint: see `shortenLog`.
     connection.exec("PRAGMA wal_autocheckpoint = 0");
-    this.#probe = connection.prepare(
-      `UPDATE store SET probed_at_ms = ?, probe = randomblob(${probeBytes}) WHERE singleton = 1`,
-    );
   }
 
   /**
@@ -167,7 +161,8 @@ export class SqliteWriter {
   async probe(nowMs: number, signingKey: Uint8Array): Promise<void> {
     await this.#transact(async () => {
       await this.#requireNewest(signingKey);
-      if (Number(this.#probe.run(nowMs).changes) !== 1) throw new Error("The store has lost its identity.");
+      const { count } = await this.#queries.query(probe, [nowMs]);
+      if (count !== 1) throw new Error("The store has lost its identity.");
     });
     this.#anchor.probe(nowMs);
   }
@@ -199,8 +194,8 @@ export class SqliteWriter {
   async #transact<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     if (this.#connection.isTransaction) return work();
     this.#appended = [];
-    const result = await transactOn(this.#connection, () => {
-      this.#count.run();
+    const result = await transactOn(this.#connection, async () => {
+      await this.#queries.query(countChange, []);
       return work();
     });
     this.#tools.keep(this.#appended);

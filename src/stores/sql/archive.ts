@@ -30,8 +30,8 @@ const entriesFrom = entriesOf(visibleOpening);
 const walkFrom = entriesOf(openingIn("/*main.*/openings"));
 const policyRevisions = "SELECT revision FROM policy_revisions ORDER BY revision";
 
-/** Entries in memory at a time, each a few KiB, 1 MiB at most. */
-const entriesEach = 256;
+/** Rows in memory at a time, each a few KiB, 1 MiB at most. */
+const rowsEach = 256;
 
 export interface ArchiveSource extends Pick<Database, "query" | "toError" | "close"> {
   /** Path of the anchor; undefined if there is none. */
@@ -63,14 +63,11 @@ export function archiveOver(source: ArchiveSource) {
   const reader = throughAll(storeReader(database), (work) => translated(source, work));
 
   async function* entriesBy(statement: string, { tenantId }: LogState, first: number, end: number) {
-    for (let next = first; next < end; ) {
-      const values = [tenantId, next, end, entriesEach];
-      const { rows } = await translated(source, () => source.query(statement, values));
-      if (rows.length === 0) return;
-      const entries = rows.map(toEntry);
-      next = (entries.at(-1)?.leafIndex ?? next) + 1;
-      yield* entries;
-    }
+    const pages = pagesOf(async (last) => {
+      const values = [tenantId, last === undefined ? first : (last.leafIndex as number) + 1, end, rowsEach];
+      return (await translated(source, () => source.query(statement, values))).rows;
+    });
+    for await (const rows of pages) yield* rows.map(toEntry);
   }
 
   /**
@@ -176,7 +173,6 @@ const registrationsOf = `SELECT registered.artifact, registered.relied_on, entri
       ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
    WHERE entries.tenant_id = $1 AND registered.tenant_id = $1 AND registered.artifact = $2
    ORDER BY registered.leaf_index`;
-const rowsEach = 256;
 
 /** The statements name the columns so. */
 function toEntry(row: Row): StoredEntry {
@@ -216,12 +212,13 @@ async function registrationRows(queries: Queries, tenantId: TenantId): Promise<R
 }
 
 async function* idempotencyRows(queries: Queries, tenantId: TenantId): AsyncGenerator<IdempotencyRow> {
-  let after: Uint8Array = new Uint8Array(0);
-  for (;;) {
-    const { rows } = await queries.query(rowsAfter, [tenantId, after, rowsEach]);
-    const last = rows.at(-1);
-    if (last === undefined) return;
-    yield* rows as unknown as readonly IdempotencyRow[];
-    after = last.scope as Uint8Array;
-  }
+  const pages = pagesOf(async (last) => {
+    return (await queries.query(rowsAfter, [tenantId, last?.scope ?? new Uint8Array(0), rowsEach])).rows;
+  });
+  for await (const rows of pages) yield* rows as unknown as readonly IdempotencyRow[];
+}
+
+/** Reads pages, each behind the last row of the one before, up to an empty one. */
+async function* pagesOf(read: (last: Row | undefined) => Promise<readonly Row[]>): AsyncGenerator<readonly Row[]> {
+  for (let rows = await read(undefined); rows.length > 0; rows = await read(rows.at(-1))) yield rows;
 }

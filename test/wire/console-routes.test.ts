@@ -82,13 +82,13 @@ const { body: inForce } = await get(`/ledger/${log}/policies`, operatorToken);
 const period = "from=2026-01-01T00:00:00Z&to=2100-01-01T00:00:00Z";
 
 test.each([
-  `record/${decisionId}`,
-  `explanation/${decisionId}`,
-  `report?template=access&${period}`,
-  "policies",
-  `policies/${inForce.current_revision}`,
-  "playground",
-])("%s needs credentials, the scope if a tenant asks, and a log of its own", async (path) => {
+  ["a record", `record/${decisionId}`],
+  ["an explanation", `explanation/${decisionId}`],
+  ["a report", `report?template=access&${period}`],
+  ["the policies", "policies"],
+  ["their texts", `policies/${inForce.current_revision}`],
+  ["the playground", "playground"],
+])("%s: credentials are needed, by a tenant the scope too, and only its own log is there", async (_, path) => {
   const statusOf = async (token?: string, of = log) => (await get(`/ledger/${of}/${path}`, token)).status;
   expect(await statusOf()).toBe(401);
   const unscoped = await gateway.token({ clientId: "tenant-a", scope: scopes.slice(0, 2).join(" ") });

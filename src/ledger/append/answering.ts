@@ -2,11 +2,12 @@
 import { ServiceError, storeUnavailable } from "../../base/errors.ts";
 import { type JsonObject, parseJson } from "../../base/json.ts";
 import type { Appended, Receipt } from "../ports/ledger.ts";
-import type { BatchResult, CommittedRecord, NotAppended, StoredTree } from "../ports/store.ts";
+import type { BatchResult, CommittedRecord, NotAppended } from "../ports/store.ts";
 import type { Checkpoint } from "../tlog/checkpoint.ts";
 import { coseReceipt, type SignedRoot } from "../tlog/cose-receipt.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { formatTlogProof, parsePath } from "../tlog/tlog-proof.ts";
+import type { TreeHead } from "../tlog/tree-verify.ts";
 import type { Waiting } from "./queues.ts";
 
 /** Answers the callers of a batch, with one signed receipt each. The batch must be committed and anchored. */
@@ -78,7 +79,7 @@ export function receiptOf(logOrigin: string, committed: CommittedRecord, signed:
 /** The largest tree among a batch's results, and whether this batch made it. Undefined if nothing was appended. */
 export function newestTree({
   results,
-}: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
+}: BatchResult): { readonly tree: TreeHead; readonly isFresh: boolean } | undefined {
   const committed = results.filter((result) => typeof result !== "string");
   const [newest] = committed.toSorted((one, other) => other.tree.size - one.tree.size);
   return newest && { tree: newest.tree, isFresh: newest.earlierAnswer === undefined };

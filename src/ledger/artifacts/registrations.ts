@@ -17,7 +17,7 @@
  */
 import type { PrincipalId } from "../../base/ids.ts";
 import { type JsonObject, type JsonValue, textsOf } from "../../base/json.ts";
-import type { RecordCaller, RecordKind } from "../ports/record.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import { canonicalCid, parseCid } from "./cid.ts";
 import { canonicalDigest } from "./digest.ts";
 
@@ -34,12 +34,7 @@ export interface Registration {
 }
 
 /** A record that is read, or about to be sequenced. */
-export interface RegistrationSource {
-  readonly kind: RecordKind;
-  readonly caller: RecordCaller;
-  readonly request: JsonObject;
-  readonly outcome: JsonObject;
-}
+export type RegistrationSource = Pick<StoredRecord, "kind" | "caller" | "request" | "outcome">;
 
 /**
  * Returns the registration by each name of its artifact, and by its decision if it carries out one. Empty for other

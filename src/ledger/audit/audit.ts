@@ -8,7 +8,7 @@ import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { type Leaf, parseLeaf } from "../record/leaf.ts";
-import { ErasedRecords, readFirstKey, readRotation, unerasable } from "../record/operator-records.ts";
+import { ErasedRecords, type RotatedKeys, readFirstKey, readRotation, unerasable } from "../record/operator-records.ts";
 import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/receipt.ts";
 import { open } from "../record/sealing.ts";
 import { RightEdge, type WrittenTile } from "../tlog/right-edge.ts";
@@ -112,13 +112,8 @@ export async function auditLog(
 /** The leaf of a record that cannot be opened. */
 type Lost = Pick<StoredEntry, "leafIndex">;
 
-/** The leaf, and its record if it has an opening. */
-interface CheckedEntry {
-  readonly leaf: Leaf;
-  readonly record: StoredRecord | undefined;
-}
-
-function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefined): CheckedEntry {
+/** Returns the leaf, and its record if it has an opening. */
+function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefined) {
   const { leafIndex } = entry;
   const leaf = readExactLeaf(entry.leaf) ?? fail(leafIndex, "is malformed");
   const expect = (holds: boolean, what: string) => {
@@ -202,12 +197,9 @@ function checkLost({ first, size }: ErasedRecords<Lost>): void {
 
 // Checks the rotations of a log: each key hands over to the next, and the last one signs.
 
-interface LogRotation {
+interface LogRotation extends RotatedKeys {
   /** Index of its leaf, which is the size of the largest tree that the old key alone may have signed. */
   readonly leafIndex: number;
-  /** 32 bytes, like the other. */
-  readonly current: Uint8Array;
-  readonly previous: Uint8Array;
 }
 
 export class RotationAudit {

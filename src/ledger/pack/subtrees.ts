@@ -55,11 +55,11 @@ export class GrowingTree {
   }
 }
 
-/** Returns the root of a subtree. Rejects with a PackError if its tile is missing or short. */
-export type SubtreeReader = (subtree: Subtree) => Promise<Hash>;
-
-/** Caches the last tile of each level: subtrees are read from left to right. */
-export function subtreeReader(archive: Pick<StoreArchive, "storedTile">, head: LogState): SubtreeReader {
+/**
+ * Returns a function that reads the root of a subtree, and rejects with a PackError if its tile is missing or short.
+ * Caches the last tile of each level: subtrees are read from left to right.
+ */
+export function subtreeReader(archive: Pick<StoreArchive, "storedTile">, head: LogState) {
   const newest: { readonly index: number; readonly hashes: Uint8Array | undefined }[] = [];
   const tile = async (level: number, index: number): Promise<Uint8Array | undefined> => {
     const known = newest[level];
@@ -68,7 +68,7 @@ export function subtreeReader(archive: Pick<StoreArchive, "storedTile">, head: L
     newest[level] = { index, hashes };
     return hashes;
   };
-  return async ({ height, index }) => {
+  return async ({ height, index }: Subtree): Promise<Hash> => {
     const level = Math.floor(height / tileHeight);
     const count = 2 ** (height % tileHeight);
     const first = index * count;

@@ -64,9 +64,7 @@ export type ErasurePreview =
  * An erasure that must be repeated: the record's opening, or an answer stored with it, is in the store again, as after
  * a restore; or the anchor has the erasure, and the log has no leaf for it.
  */
-export interface UndoneErasure {
-  readonly tenantId: TenantId;
-  readonly recordId: RecordId;
+export interface UndoneErasure extends NotedErasure {
   /** Leaf of the record. */
   readonly leafIndex: number;
   /** Leaf of the erasure; undefined if only the anchor has it. */

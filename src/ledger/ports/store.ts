@@ -3,6 +3,7 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { Hash } from "../tlog/tree.ts";
+import type { TreeHead } from "../tlog/tree-verify.ts";
 import type { RecordArchive, ShownOfRecord } from "./ledger.ts";
 import type { Idempotency, NewRecord, RecordCaller, RecordKind } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
@@ -39,12 +40,6 @@ export interface TenantBatch {
   readonly endsAtMs?: number;
 }
 
-/** A tree of a log: all leaves before `size`, and the root over them. */
-export interface StoredTree {
-  readonly size: number;
-  readonly root: Uint8Array;
-}
-
 /** A committed record with the parts of its receipt. Bytes are base64, as in receipts. */
 export interface CommittedRecord {
   readonly recordId: RecordId;
@@ -52,7 +47,7 @@ export interface CommittedRecord {
   /** RFC 3339 with milliseconds, UTC. */
   readonly recordedAt: string;
   /** A committed tree that holds the record; shared by all records of a batch. */
-  readonly tree: StoredTree;
+  readonly tree: TreeHead;
   readonly leafHash: string;
   /** Audit path in that tree, from `formatPath`. */
   readonly path: string;
@@ -86,7 +81,7 @@ export interface BatchFailure {
 export type BatchOutcome = BatchResult | BatchFailure | { readonly later: Promise<BatchResult | BatchFailure> };
 
 /** The newest committed state of a log. */
-export interface LogState extends StoredTree {
+export interface LogState extends TreeHead {
   readonly tenantId: TenantId;
   readonly origin: string;
 }
@@ -120,7 +115,7 @@ export interface BatchWriter {
 }
 
 /** A stored cosignature of a witness. */
-export interface StoredCosignature extends StoredTree {
+export interface StoredCosignature extends TreeHead {
   readonly tenantId: TenantId;
   /** Name and id of the witness's key, as in its lines. */
   readonly witness: string;
@@ -140,7 +135,7 @@ export interface CosignatureStore {
 /** What services and commands read of a store. All reject with `store_unavailable`, with `internal` for damaged rows. */
 export interface StoreReads extends RecordArchive, Pick<CosignatureStore, "cosignatures"> {
   /** Finds a record with its audit path in a committed tree of the log. `unknown` if the tree does not hold it. */
-  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased">;
+  proven(name: LogName, tree: TreeHead, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased">;
   /** Finds records of a tenant; an empty page if it has no log. Sees everything whose `write` resolved before the call. */
   search(query: SearchQuery): Promise<SearchPage>;
   /** The newest committed states of all logs, by tenant, or of one. They may not be signed yet. */

@@ -2,10 +2,10 @@
 import type { RecordId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import type { ShownOfRecord } from "../ports/ledger.ts";
-import type { BatchResult, CommittedRecord, LogState, StoredTree } from "../ports/store.ts";
+import type { BatchResult, CommittedRecord, LogState } from "../ports/store.ts";
 import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
 import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
-import { verifyInclusion } from "../tlog/tree-verify.ts";
+import { type TreeHead, verifyInclusion } from "../tlog/tree-verify.ts";
 
 interface LoggedRecord {
   readonly recordId: RecordId;
@@ -27,7 +27,7 @@ interface LoggedBatch {
  * The material of a receipt: the record, and its audit path in the tree whose size and root are `stored`. Throws if the
  * path does not lead to the root, because a tile is damaged or missing.
  */
-export function committedRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): CommittedRecord {
+export function committedRecord(logged: LoggedRecord, tree: Tree, stored: TreeHead): CommittedRecord {
   const { leafIndex, leaf, recordedAt } = logged;
   const path = tree.inclusionProof(leafIndex);
   const hash = leafHash(leaf);
@@ -41,7 +41,7 @@ export function committedRecords(
   tree: Tree,
   log: LogState,
 ): CommittedRecord[] {
-  const stored: StoredTree = { size: log.size, root: log.root };
+  const stored: TreeHead = { size: log.size, root: log.root };
   const own = entries.filter(({ leafIndex }) => leafIndex >= firstLeafIndex);
   const paths = formatPaths(tree, firstLeafIndex);
   return own.map((entry, position) =>
@@ -54,7 +54,7 @@ function toCommitted(
   recordedAt: string,
   hash: Hash,
   path: string,
-  tree: StoredTree,
+  tree: TreeHead,
 ): CommittedRecord {
   return {
     recordId,

@@ -14,7 +14,8 @@ import type { JsonValue } from "../../base/json.ts";
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
 import type { ErasureStatement, RecordKind, StoredRecord } from "../ports/record.ts";
 import type { LegalHold } from "../ports/records-administration.ts";
-import type { AppendableRecord, StoredTree, TimedLog } from "../ports/store.ts";
+import type { AppendableRecord, TimedLog } from "../ports/store.ts";
+import type { TreeHead } from "../tlog/tree-verify.ts";
 
 /** Kinds that are never erased, and why. */
 export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {
@@ -140,11 +141,15 @@ export function holdReleaseRecord(
   };
 }
 
-/** Rotation of a log's signing key. */
-interface Rotation extends Pick<ErasureOptions, "clock" | "random"> {
+/** The keys of a rotation. */
+export interface RotatedKeys {
   /** New public key. 32 bytes, like the other. */
   readonly current: Uint8Array;
   readonly previous: Uint8Array;
+}
+
+/** Rotation of a log's signing key. */
+interface Rotation extends RotatedKeys, Pick<ErasureOptions, "clock" | "random"> {
   /** Statement of the operator; undefined if the key file does not have it. */
   readonly statement?: ErasureStatement | undefined;
 }
@@ -162,7 +167,7 @@ export function rotationRecord(tenantId: TenantId, rotation: Rotation): Appendab
 const publicKeyBytes = 32;
 
 /** The keys of a record of kind `key_rotation`; undefined if it names none. */
-export function readRotation({ outcome }: StoredRecord): Pick<Rotation, "current" | "previous"> | undefined {
+export function readRotation({ outcome }: StoredRecord): RotatedKeys | undefined {
   const [current, previous] = [readKey(outcome.public_key), readKey(outcome.previous_public_key)];
   return current === undefined || previous === undefined ? undefined : { current, previous };
 }
@@ -178,7 +183,7 @@ function readKey(value: JsonValue | undefined): Uint8Array | undefined {
 }
 
 /** Adoption of a log's state without an anchor that confirms it. */
-interface Adoption extends StoredTree, ErasureOptions {
+interface Adoption extends TreeHead, ErasureOptions {
   readonly tenantId: TenantId;
 }
 

@@ -2,6 +2,7 @@
 import { isObject, type JsonObject, objectOf, orUndefined, parseJson } from "../../base/json.ts";
 import { isMoment, parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
+import type { LogState } from "../ports/store.ts";
 import { verifyCoseReceipt } from "../tlog/cose-receipt.ts";
 import { NoteError } from "../tlog/note.ts";
 import type { NoteVerifier } from "../tlog/note-keys.ts";
@@ -160,10 +161,7 @@ export function readExactRecord(bytes: Uint8Array): StoredRecord | undefined {
 }
 
 /** The log and tenant that a record must have. */
-export interface RecordOwner {
-  readonly origin: string;
-  readonly tenantId: string;
-}
+export type RecordOwner = Pick<LogState, "origin" | "tenantId">;
 
 /**
  * Returns the contradiction between a record and its leaf, between it and its owner if that is given, or within the

@@ -2,8 +2,9 @@
 import { storeUnavailable } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
-import type { LedgerStore, LogState, StoredTree } from "../ports/store.ts";
+import type { LedgerStore, LogState } from "../ports/store.ts";
 import { logNameOf } from "../tlog/log-name.ts";
+import type { TreeHead } from "../tlog/tree-verify.ts";
 import type { WitnessLog } from "./witness-log.ts";
 
 interface WitnessQuorumContext extends Pick<LedgerStore, "head"> {
@@ -105,7 +106,7 @@ export class WitnessQuorum {
    * Resolves when the quorum has cosigned this tree, or trees that extend it. Rejects with `store_unavailable` if that
    * is impossible, or takes longer than `waitMs`.
    */
-  quorum(tree: StoredTree, waitMs: number, span?: Span): Promise<void> {
+  quorum(tree: TreeHead, waitMs: number, span?: Span): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let missing = this.#context.quorum;
     let toFail = this.atWitnesses.length - missing + 1;

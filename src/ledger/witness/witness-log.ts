@@ -2,12 +2,12 @@
 import type { Clock } from "../../base/clock.ts";
 import { parseDecimal } from "../../base/text-forms.ts";
 import { type Span, traced } from "../../base/trace.ts";
-import { type LedgerStore, type LogState, type StoredTree, UnsoundLogError } from "../ports/store.ts";
+import { type LedgerStore, type LogState, type StoredCosignature, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { type LogName, logNameOf } from "../tlog/log-name.ts";
 import { formatPath } from "../tlog/tlog-proof.ts";
 import { sameHash } from "../tlog/tree.ts";
-import { verifyConsistency } from "../tlog/tree-verify.ts";
+import { type TreeHead, verifyConsistency } from "../tlog/tree-verify.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 
 export interface TrustedWitness {
@@ -22,10 +22,7 @@ export interface WitnessLogSource extends Pick<LedgerStore, "head" | "consistenc
 }
 
 /** A tree that a witness has cosigned. */
-interface CosignedTree extends StoredTree {
-  /** Line of the note, with its newline. */
-  readonly line: string;
-}
+type CosignedTree = Pick<StoredCosignature, "size" | "root" | "line">;
 
 /**
  * Result of the newest exchange. `unsound`: the witness has seen a tree that the log does not extend. `failed`: there
@@ -93,7 +90,7 @@ export class WitnessLog {
   }
 
   /** Resolves with whether the witness has cosigned this tree, or one that provably extends it. */
-  async cosign(tree: StoredTree, span?: Span): Promise<boolean> {
+  async cosign(tree: TreeHead, span?: Span): Promise<boolean> {
     while (!this.hasCosigned(tree.size)) {
       await this.submit(span);
       if (this.#status.kind !== "cosigned") return false;
@@ -105,8 +102,8 @@ export class WitnessLog {
    * Whether the cosigned tree begins with this one. After a failover to a database that lacks it, another replica may
    * have submitted a larger tree with other records.
    */
-  async #goesOnFrom(tree: StoredTree): Promise<boolean> {
-    const newest: StoredTree = this.#newest as CosignedTree;
+  async #goesOnFrom(tree: TreeHead): Promise<boolean> {
+    const newest: TreeHead = this.#newest as CosignedTree;
     if (newest.size === tree.size && sameHash(newest.root, tree.root)) return true;
     const proof = await this.#logs.consistencyProof(this.#name, tree.size, newest.size).catch(() => undefined);
     if (proof !== undefined && verifyConsistency(tree, newest, proof)) return true;
@@ -218,7 +215,7 @@ export class WitnessLog {
   }
 }
 
-export function isTree(cosigned: CosignedTree | undefined, { size, root }: StoredTree): cosigned is CosignedTree {
+export function isTree(cosigned: CosignedTree | undefined, { size, root }: TreeHead): cosigned is CosignedTree {
   return cosigned !== undefined && cosigned.size === size && sameHash(cosigned.root, root);
 }
 

@@ -3,11 +3,12 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { CommittedRecord, LogState, StoredCosignature, StoredTree } from "../../ledger/ports/store.ts";
+import type { CommittedRecord, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { committedRecord } from "../../ledger/record/committed-record.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../ledger/tlog/tiles.ts";
 import { type Hash, hashBytes } from "../../ledger/tlog/tree.ts";
+import type { TreeHead } from "../../ledger/tlog/tree-verify.ts";
 import { DamagedError } from "../files/errors.ts";
 import { headByName, heads, readCosignatures, readTiles, readTree, visibleOpening } from "./log-rows.ts";
 import type { Queries } from "./queries.ts";
@@ -44,7 +45,7 @@ export function storeReader(database: ReadDatabase, noted?: string) {
       return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
     },
 
-    async proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
+    async proven(name: LogName, tree: TreeHead, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
       const head = await headByName(database, name);
       const [row] = head === undefined ? [] : (await database.query(findRecord, [head.tenantId, recordId])).rows;
       if (head === undefined || row === undefined || (row.leaf_index as number) >= tree.size) return "unknown";

@@ -1,7 +1,7 @@
 /** Resolves the pending appends of a batch, with signed receipts. */
 import { ServiceError, storeUnavailable } from "../../base/errors.ts";
 import { type JsonObject, parseJson } from "../../base/json.ts";
-import type { Appended, Receipt } from "../ports/ledger.ts";
+import type { Receipt } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, NotAppended } from "../ports/store.ts";
 import type { Checkpoint } from "../tlog/checkpoint.ts";
 import { coseReceipt, type SignedRoot } from "../tlog/cose-receipt.ts";
@@ -25,10 +25,14 @@ export function answerBatch(
       reject(new ServiceError("idempotency_conflict", conflicts[result]));
       continue;
     }
-    const { tree } = result;
+    const { recordId, leafIndex, recordedAt, tree, earlierAnswer } = result;
     const signed = trees.get(tree.size) ?? signedTree({ origin: log, ...tree }, signer);
     trees.set(tree.size, signed);
-    resolve(appended(log, result, signed));
+    resolve({
+      ...{ recordId, log, leafIndex, recordedAt },
+      receipt: receiptOf(log, result, signed),
+      ...(earlierAnswer !== undefined && { earlierAnswer: parseJson(earlierAnswer) as JsonObject }),
+    });
   }
 }
 
@@ -36,18 +40,6 @@ const conflicts: Readonly<Record<NotAppended, string>> = {
   conflict: "The idempotency key was used for another payload.",
   erased: "The record that was made under this idempotency key has been erased.",
 };
-
-function appended(log: string, committed: CommittedRecord, tree: SignedTree): Appended {
-  const { recordId, leafIndex, recordedAt, earlierAnswer } = committed;
-  return {
-    recordId,
-    log,
-    leafIndex,
-    recordedAt,
-    receipt: receiptOf(log, committed, tree),
-    ...(earlierAnswer !== undefined && { earlierAnswer: parseJson(earlierAnswer) as JsonObject }),
-  };
-}
 
 /** The signatures of a tree. */
 export interface SignedTree {

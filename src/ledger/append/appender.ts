@@ -19,7 +19,7 @@ import {
 } from "../ports/store.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { answerBatch, newestTree, storeFailure } from "./answering.ts";
-import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
+import type { AppenderLimits } from "./limits.ts";
 import { batchOf, type QueuedRecord, type Share, TenantQueues, type Waiting } from "./queues.ts";
 import { encodeRecord } from "./record-text.ts";
 
@@ -42,6 +42,14 @@ const maxAnswersWaiting = 32;
 /** Largest text of one record in UTF-8. The largest request, every character escaped, is smaller. */
 const maxRecordBytes = 1024 * 1024;
 
+export interface AppenderOptions {
+  readonly limits: AppenderLimits;
+  /** The anchor besides the store's own, if there is one. */
+  readonly anchor?: SharedAnchor | undefined;
+  readonly events?: AppendEvents | undefined;
+  readonly timers?: Timers;
+}
+
 export class Appender {
   readonly #writer: BatchWriter;
   readonly #signer: CheckpointSigner;
@@ -59,10 +67,7 @@ export class Appender {
   constructor(
     writer: BatchWriter,
     signer: CheckpointSigner,
-    limits: AppenderLimits = defaultAppenderLimits,
-    anchor?: SharedAnchor,
-    timers: Timers = systemTimers,
-    events: AppendEvents = {},
+    { limits, anchor, events = {}, timers = systemTimers }: AppenderOptions,
   ) {
     this.#events = events;
     this.#timers = timers;
@@ -169,12 +174,10 @@ export class Appender {
     outsideConnections(setImmediate, () => {
       if (turnsLeft > 0 && this.#queued > queued) return this.#gather(turnsLeft - 1);
       this.#scheduled = false;
-      while (this.#queues.hasReady && this.#mayWrite()) void this.#write(this.#take());
+      const { maxWritesInFlight } = this.#limits;
+      while (this.#queues.hasReady && this.#writes < maxWritesInFlight && this.#answersWaiting < maxAnswersWaiting)
+        void this.#write(this.#take());
     });
-  }
-
-  #mayWrite(): boolean {
-    return this.#writes < this.#limits.maxWritesInFlight && this.#answersWaiting < maxAnswersWaiting;
   }
 
   #take(): readonly Share[] {

@@ -1,16 +1,14 @@
 /** The ledger of a service, over any store: appends through group commit. */
 import { ServiceError, storeUnavailable } from "../../base/errors.ts";
 import { singleFlight } from "../../base/timers.ts";
-import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Ledger, PublishedLogs, RecordArchive } from "../ports/ledger.ts";
 import { type LedgerStore, type LogState, UnsoundLogError } from "../ports/store.ts";
 import { type LogName, logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
 import { receiptOf, signedTree } from "./answering.ts";
-import { type AppendEvents, Appender } from "./appender.ts";
+import { Appender, type AppenderOptions } from "./appender.ts";
 import { GroupRooms, recordGroup } from "./group.ts";
-import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 
 export interface ServiceLedger extends Ledger, PublishedLogs, Pick<RecordArchive, "policyRevision"> {
   /** Whether the newest append or check found the store writable. */
@@ -19,22 +17,11 @@ export interface ServiceLedger extends Ledger, PublishedLogs, Pick<RecordArchive
   readonly waiting: number;
 }
 
-interface LedgerOptions {
-  /** Default: `defaultAppenderLimits`. */
-  readonly limits?: AppenderLimits;
-  /** The anchor besides the store's own, if there is one. The ledger closes it. */
-  readonly anchor?: SharedAnchor | undefined;
-  readonly events?: AppendEvents | undefined;
-}
-
-/** Makes the ledger of a store, which it closes. */
-export function ledgerOver(
-  store: LedgerStore,
-  keys: CheckpointSigner,
-  { limits = defaultAppenderLimits, anchor, events = {} }: LedgerOptions = {},
-): ServiceLedger {
+/** Makes the ledger of a store. It closes the store and the anchor. */
+export function ledgerOver(store: LedgerStore, keys: CheckpointSigner, options: AppenderOptions): ServiceLedger {
+  const { limits, anchor, events } = options;
   const signer = anchor === undefined ? keys : cosigning(keys, anchor);
-  const appender = new Appender(store, signer, limits, anchor, undefined, events);
+  const appender = new Appender(store, signer, options);
   let isWritable = true;
   let closing: Promise<void> | undefined;
 
@@ -54,7 +41,7 @@ export function ledgerOver(
     }
   }
 
-  const failed = () => events.failed?.();
+  const failed = () => events?.failed?.();
   const groups = {
     appender,
     rooms: new GroupRooms(limits.maxQueuedPerTenant),

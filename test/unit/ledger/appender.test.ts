@@ -86,7 +86,7 @@ afterEach(() => stop());
 
 function setup(limits: Partial<AppenderLimits> = {}) {
   const writer = new HeldWriter();
-  return { writer, appender: new Appender(writer, signer, { ...defaultAppenderLimits, ...limits }) };
+  return { writer, appender: new Appender(writer, signer, { limits: { ...defaultAppenderLimits, ...limits } }) };
 }
 
 /** Ends every write as soon as it begins. */
@@ -258,7 +258,7 @@ describe("the time limit of a record", () => {
     const time = manualTime();
     const writer = new HeldWriter();
     const all = { ...defaultAppenderLimits, maxWaitMs: 5_000, ...limits };
-    return { writer, appender: new Appender(writer, signer, all, undefined, time), time };
+    return { writer, appender: new Appender(writer, signer, { limits: all, timers: time }), time };
   }
   const late = { reason: "store_unavailable", message: "The record store did not do it in time." };
 
@@ -376,7 +376,7 @@ describe("writes whose batches end apart from each other", () => {
       writes.push(batches.map(({ tenantId, records }) => `${tenantId} ${records.length}`));
       return batches.map((batch) => outcome(batch, resultOf));
     };
-    const appender = new Appender({ write }, signer);
+    const appender = new Appender({ write }, signer, { limits: defaultAppenderLimits });
     const names = ["alice", "bob", "alice"];
     const results = Promise.allSettled(names.map((name) => appender.append(makeRecord(tenant(name)))));
     return { writes, results };
@@ -404,7 +404,9 @@ describe("writes whose batches end apart from each other", () => {
     const down = new ServiceError("store_unavailable", "down");
     const later = Promise.withResolvers<BatchFailure>();
     const outcomes: BatchOutcome[] = [{ later: later.promise }, { error: new UnstorableError("bad") }];
-    const appender = new Appender({ write: async () => outcomes.splice(0, 1) }, signer);
+    const appender = new Appender({ write: async () => outcomes.splice(0, 1) }, signer, {
+      limits: defaultAppenderLimits,
+    });
     const first = appender.append(makeRecord(alice));
     await new Promise(setImmediate);
     const results = Promise.allSettled([first, appender.append(makeRecord(alice))]);
@@ -419,7 +421,7 @@ describe("writes whose batches end apart from each other", () => {
       batches.map((batch) =>
         batch.tenantId === "alice" ? { later: released.promise.then(() => resultOf(batch)) } : resultOf(batch),
       );
-    const appender = new Appender({ write }, signer);
+    const appender = new Appender({ write }, signer, { limits: defaultAppenderLimits });
     const held = appender.append(makeRecord(alice));
     for (let turn = 0; turn < 4; turn++) await appender.append(makeRecord(bob));
     const order: string[] = [];

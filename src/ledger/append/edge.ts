@@ -2,7 +2,7 @@
 import { type LogState, UnsoundLogError } from "../ports/store.ts";
 import { RightEdge } from "../tlog/right-edge.ts";
 import type { TileReader } from "../tlog/tile-nodes.ts";
-import { partialTiles, type TileCoordinate, tileWidth } from "../tlog/tiles.ts";
+import { partialTiles, type TilePlace, tileWidth } from "../tlog/tiles.ts";
 import { type Hash, hashBytes, sameHash } from "../tlog/tree.ts";
 
 /**
@@ -15,12 +15,9 @@ export function isUsable(edge: RightEdge, rootAt: Hash, { size, root }: LogState
 }
 
 /** Names the tiles that `edgeOf` reads of a log. None if the edge is at the head. */
-export function edgeTiles(
-  { size }: LogState,
-  edge: RightEdge | undefined,
-): readonly Pick<TileCoordinate, "level" | "index">[] {
+export function edgeTiles({ size }: LogState, edge: RightEdge | undefined): readonly TilePlace[] {
   if (edge?.size === size) return [];
-  const tiles: Pick<TileCoordinate, "level" | "index">[] = partialTiles(size);
+  const tiles: TilePlace[] = partialTiles(size);
   // The last tile that was partial at the edge is full by now.
   const first = Math.floor((edge?.size ?? size) / tileWidth);
   return first < Math.floor(size / tileWidth) ? [...tiles, { level: 0, index: first }] : tiles;
@@ -52,7 +49,7 @@ function follow(edge: RightEdge, { size, root }: LogState, readTile: TileReader)
 function loadEdge({ origin, size, root }: LogState, readTile: TileReader): RightEdge {
   let edge: RightEdge;
   try {
-    edge = RightEdge.load(size, ({ level, index }) => readTile(level, index));
+    edge = RightEdge.load(size, readTile);
   } catch (cause) {
     throw new UnsoundLogError(`log ${origin}: the right edge cannot be read`, { cause });
   }

@@ -55,17 +55,13 @@ export function open(sealed: Uint8Array, opening: Uint8Array, commitment: string
   return record;
 }
 
-export function commit(record: Uint8Array, opening: Uint8Array): string {
-  return commitUnder(deriveKey(opening, commitmentInfo), record);
-}
-
 function commitUnder(key: Uint8Array, record: Uint8Array): string {
   return commitmentPrefix + createHmac("sha256", key).update(record).digest("hex");
 }
 
 /** Whether the commitment is to this record with this opening. */
 export function verifyCommitment(record: Uint8Array, opening: Uint8Array, commitment: string): boolean {
-  const expected = Buffer.from(commit(record, opening));
+  const expected = Buffer.from(commitUnder(deriveKey(opening, commitmentInfo), record));
   const given = Buffer.from(commitment);
   return expected.length === given.length && timingSafeEqual(expected, given);
 }

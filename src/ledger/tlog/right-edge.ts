@@ -2,6 +2,7 @@
  * The growing edge of a log: the open tile of each level, with all nodes inside it. Appending costs two hashes per
  * leaf, and has every node that proofs of new leaves need.
  */
+import type { TileReader } from "./tile-nodes.ts";
 import { hashesOnLevel, partialTiles, type TileCoordinate, tileHeight, tileWidth } from "./tiles.ts";
 import { type Hash, hashBytes, nodeHash, Tree } from "./tree.ts";
 
@@ -62,17 +63,16 @@ export class RightEdge {
   /**
    * Loads the edge of a stored tree.
    *
-   * @param readTile returns the hashes of a partial tile, at least as many as its width
    * @throws Error if a tile is missing or short; only the root shows whether the hashes are right
    */
-  static load(size: number, readTile: (tile: TileCoordinate) => Uint8Array | undefined): RightEdge {
+  static load(size: number, readTile: TileReader): RightEdge {
     const edge = new RightEdge();
-    for (const tile of partialTiles(size)) {
-      const hashes = readTile(tile);
-      if (hashes === undefined || hashes.length < tile.width * hashBytes)
-        throw new Error(`tile ${tile.index} of level ${tile.level} is missing or short`);
-      const open = edge.#tileAt(tile.level, size);
-      for (let position = 0; position < tile.width; position++)
+    for (const { level, index, width } of partialTiles(size)) {
+      const hashes = readTile(level, index);
+      if (hashes === undefined || hashes.length < width * hashBytes)
+        throw new Error(`tile ${index} of level ${level} is missing or short`);
+      const open = edge.#tileAt(level, size);
+      for (let position = 0; position < width; position++)
         open.push(hashes.subarray(position * hashBytes, (position + 1) * hashBytes));
     }
     edge.#size = size;

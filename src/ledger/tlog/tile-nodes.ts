@@ -1,6 +1,6 @@
 /** Nodes of a tree, read from its tiles. */
 
-import { hashesOnLevel, partialTiles, type TileCoordinate, tileHeight, tileWidth } from "./tiles.ts";
+import { hashesOnLevel, partialTiles, type TilePlace, tileHeight, tileWidth } from "./tiles.ts";
 import { type Hash, hashBytes, type NodeReader, nodeHash } from "./tree.ts";
 
 /** Returns the hashes of a tile, at least those in the tree; undefined if there is none. */
@@ -38,11 +38,8 @@ export function rootOf(hashes: Uint8Array): Hash {
  * Lists the tiles for the root of a tree of this size and, if leaves are given, for their inclusion proofs and for
  * consistency of the trees that end with them. For callers that must fetch tiles in advance.
  */
-export function proofTiles(
-  size: number,
-  leafIndices: readonly number[] = [],
-): Pick<TileCoordinate, "level" | "index">[] {
-  const tiles: Pick<TileCoordinate, "level" | "index">[] = partialTiles(size);
+export function proofTiles(size: number, leafIndices: readonly number[] = []): TilePlace[] {
+  const tiles: TilePlace[] = partialTiles(size);
   const known = new Set(tiles.map(({ level, index }) => `${level}/${index}`));
   for (const leafIndex of leafIndices) {
     for (let level = 0, count = size; count > 0; level++, count = hashesOnLevel(level, size)) {

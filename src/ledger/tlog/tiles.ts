@@ -7,11 +7,14 @@ export const tileWidth = 2 ** tileHeight;
 /** Entries of a tlog-tiles entry bundle have a 16-bit length (C2SP tlog-tiles, "Log entries"). */
 export const maxLeafBytes = 65_535;
 
-/** A tile. Its width is 256 if it is full. */
-export interface TileCoordinate {
+export interface TilePlace {
   /** Level 0 has hashes of leaves; each further level has roots of full tiles of the level below. */
   readonly level: number;
   readonly index: number;
+}
+
+/** A tile. Its width is 256 if it is full. */
+export interface TileCoordinate extends TilePlace {
   readonly width: number;
 }
 

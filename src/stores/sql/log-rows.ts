@@ -3,7 +3,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { StoredCosignature, TimedLog } from "../../ledger/ports/store.ts";
 import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
-import type { TileCoordinate } from "../../ledger/tlog/tiles.ts";
+import type { TilePlace } from "../../ledger/tlog/tiles.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
 import { onRows, onTenants, type Queries, queryRows, toRow } from "./queries.ts";
 
@@ -67,7 +67,7 @@ export async function heads(queries: Queries): Promise<readonly StoredHead[]> {
 }
 
 /** A tile of a tenant. */
-export interface OwnTile extends Pick<TileCoordinate, "level" | "index"> {
+export interface OwnTile extends TilePlace {
   readonly tenantId: TenantId;
 }
 
@@ -88,7 +88,7 @@ export async function readTilesOf(
 export async function readTiles(
   queries: Queries,
   tenantId: TenantId,
-  tiles: readonly Pick<TileCoordinate, "level" | "index">[],
+  tiles: readonly TilePlace[],
 ): Promise<TileReader> {
   const asked = tiles.map(({ level, index }) => ({ tenantId, level, index }));
   return (await readTilesOf(queries, asked))(tenantId);

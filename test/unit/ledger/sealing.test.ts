@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { commit, open, openingBytes, seal, verifyCommitment } from "../../../src/ledger/record/sealing.ts";
+import { open, openingBytes, seal, verifyCommitment } from "../../../src/ledger/record/sealing.ts";
 
 const opening = Uint8Array.from({ length: openingBytes }, (_, index) => index);
 const record = Buffer.from('{"kind":"decision"}');
@@ -41,12 +41,12 @@ test("a flipped bit, a cut and a foreign opening are refused", () => {
 });
 
 test("a sealed record that is not the committed one is refused", () => {
-  const other = commit(Buffer.from("another record"), opening);
+  const other = seal(Buffer.from("another record"), opening).commitment;
   expect(() => open(seal(record, opening).sealed, opening, other)).toThrow("not the one that its leaf commits to");
 });
 
 test("a commitment is to one record under one opening, in one encoding", () => {
-  const commitment = commit(record, opening);
+  const { commitment } = seal(record, opening);
   expect(verifyCommitment(record, opening, commitment)).toBe(true);
   expect(verifyCommitment(record.subarray(1), opening, commitment)).toBe(false);
   expect(verifyCommitment(record, Uint8Array.from(opening).reverse(), commitment)).toBe(false);

@@ -96,7 +96,7 @@ test("a proof of inclusion verifies for its leaf, place, size and root only", ()
 
 test("an edge with a short tile is refused", () => {
   expect(() => RightEdge.load(maxSize, () => undefined)).toThrow("missing or short");
-  expect(() => RightEdge.load(maxSize, ({ level, index }) => tiles.get(`${level}/${index}`)?.subarray(32))).toThrow(
+  expect(() => RightEdge.load(maxSize, (level, index) => tiles.get(`${level}/${index}`)?.subarray(32))).toThrow(
     "short",
   );
 });

@@ -1,5 +1,5 @@
 import { ServiceError } from "../base/errors.ts";
-import type { Timers } from "../base/timers.ts";
+import { type Timers, withTimeLimit } from "../base/timers.ts";
 
 /** A condition of readiness. */
 export interface ReadinessCheck {
@@ -14,41 +14,28 @@ export interface ReadinessCheck {
   remark?(): string | undefined;
 }
 
-export interface CheckResult {
-  readonly name: string;
-  readonly status: "ok" | "failed";
-  readonly reason?: string;
-}
-
-export interface Readiness {
-  readonly ready: boolean;
-  readonly checks: readonly CheckResult[];
-}
-
 /** Probes are promised an answer within two seconds; this leaves time for the network. */
 export const checkTimeoutMs = 1_500;
 
 /** Runs all checks concurrently, each within `checkTimeoutMs`. Never rejects. */
-export async function runChecks(checks: readonly ReadinessCheck[], timers: Timers): Promise<Readiness> {
+export async function runChecks(checks: readonly ReadinessCheck[], timers: Timers) {
   const results = await Promise.all(checks.map((check) => runCheck(check, timers)));
   return { ready: results.every(({ status }) => status === "ok"), checks: results };
 }
 
-async function runCheck({ name, check, remark }: ReadinessCheck, timers: Timers): Promise<CheckResult> {
-  const controller = new AbortController();
-  const expired = Promise.withResolvers<never>();
-  const cancel = timers.after(checkTimeoutMs, () => {
-    const late = new ServiceError("deadline_exceeded", `no answer within ${checkTimeoutMs} ms`);
-    expired.reject(late);
-    controller.abort(late);
-  });
+async function runCheck({ name, check, remark }: ReadinessCheck, timers: Timers) {
+  const late = () => new ServiceError("deadline_exceeded", `no answer within ${checkTimeoutMs} ms`);
+  const work = (signal: AbortSignal) => {
+    const expired = Promise.withResolvers<never>();
+    signal.addEventListener("abort", () => expired.reject(signal.reason));
+    return Promise.race([check(signal), expired.promise]);
+  };
   try {
-    await Promise.race([check(controller.signal), expired.promise]);
+    await withTimeLimit(timers, checkTimeoutMs, late, work);
     const reason = remark?.();
-    return { name, status: "ok", ...(reason !== undefined && { reason }) };
+    return { name, status: "ok", ...(reason !== undefined && { reason }) } as const;
   } catch (error) {
-    return { name, status: "failed", reason: error instanceof ServiceError ? error.message : "internal error" };
-  } finally {
-    cancel();
+    const reason = error instanceof ServiceError ? error.message : "internal error";
+    return { name, status: "failed", reason } as const;
   }
 }

@@ -145,22 +145,7 @@ export function overloaded(message = "too much at once: try again later"): Servi
 // A refusal over HTTP: its body and headers, on the JSON routes and on the operator listener.
 
 /** Body of a refusal. Members without a value are left out. */
-export interface ErrorEnvelope {
-  readonly service: string;
-  readonly status: "error";
-  readonly error: {
-    readonly code: ErrorCode;
-    readonly reason: string;
-    readonly message: string;
-    readonly request_id: string;
-    readonly violations?: readonly { readonly field: string; readonly rule: string; readonly message: string }[];
-    readonly required_scopes?: readonly string[];
-    readonly missing_scopes?: readonly string[];
-    readonly retry_after_seconds?: number;
-  };
-}
-
-export function toEnvelope(service: string, requestId: RequestId, error: ServiceError): ErrorEnvelope {
+export function toEnvelope(service: string, requestId: RequestId, error: ServiceError) {
   const { violations, requiredScopes, missingScopes, retryAfterSeconds } = error.details;
   return {
     service,

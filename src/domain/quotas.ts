@@ -14,13 +14,7 @@ import type { AttemptLimit, PortionCounters } from "./ports.ts";
 /** Use of one call: bytes as far as they are known before reading, at least 1 if there are any. */
 export type QuotaAmounts = Readonly<Record<QuotaName, number>>;
 
-export interface QuotaState {
-  readonly name: QuotaName;
-  readonly quota: Quota;
-  /** What is left, as far as this process knows. */
-  readonly remaining: number;
-  readonly resetSeconds: number;
-}
+export type QuotaState = ReturnType<QuotaAccount["state"]>;
 
 export interface QuotaHold {
   readonly states: readonly QuotaState[];
@@ -304,6 +298,7 @@ class QuotaAccount {
     if (this.#isGivenBack) void this.giveBack();
   }
 
+  /** What is left, as far as this process knows. */
   state(nowMs: number) {
     const remaining = Math.max(0, this.#balance + (this.#leftUnits ?? 0) * this.#unit);
     const resetSeconds = Math.max(0, Math.ceil((this.#endsAtMs - nowMs) / 1_000));

@@ -42,20 +42,14 @@ export interface OpsListenerOptions {
   readonly random: RandomFill;
 }
 
-export interface OpsListener {
-  /** Starts to listen. Resolves with the port, which the system chooses for 0. */
-  listen(address: { readonly host: string; readonly port: number }): Promise<{ readonly port: number }>;
-  /** Replaces the TLS files, as `ReplaceableTls` does. */
-  replaceTls(files: TlsFiles): void;
-  close(): Promise<void>;
-}
+export type OpsListener = ReturnType<typeof createOpsListener>;
 
 /**
  * Creates the listener. `GET /livez` is 200 while the process answers at all. `GET /readyz` runs every check and is 200
  * if all pass, else 503; concurrent requests share one run. `GET /metrics` is the Prometheus text format. The logs, if
  * served, are below `/ledger`, and the console below `/console`.
  */
-export function createOpsListener(options: OpsListenerOptions): OpsListener {
+export function createOpsListener(options: OpsListenerOptions) {
   const { serviceName, hold, tls } = options;
   const server = fastify({
     schemaController: noSchemas,
@@ -127,7 +121,8 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     },
   });
   return {
-    async listen({ host, port }) {
+    /** Starts to listen. Resolves with the port, which the system chooses for 0. */
+    async listen({ host, port }: { readonly host: string; readonly port: number }) {
       await server.ready();
       return listener.listen(host, port);
     },

@@ -162,8 +162,7 @@ function isAnswered({ writableEnded, writableFinished }: ServerResponse): boolea
 /** Fastify's errors for methods without a route; QUERY (RFC 10008) has a special one. */
 const noRouteCodes: ReadonlySet<string> = new Set(["FST_ERR_NOT_FOUND", "FST_ERR_ROUTE_MISSING_CONTENT_TYPE"]);
 
-function toRefusal(error: FastifyError | ServiceError): ServiceError {
-  if (error instanceof ServiceError) return error;
+function toRefusal(error: FastifyError): ServiceError {
   if (error.code === "FST_ERR_BAD_URL" || error.code === "FST_ERR_MAX_PARAM_LENGTH") return noRoute();
   return toServiceError(error);
 }

@@ -315,18 +315,15 @@ export const watchLimits: StreamLimits = { perConnection: 16, perAddress: 64, pe
 /** Conversations are short. */
 export const conversationLimits: StreamLimits = { perConnection: 4, perAddress: 16, perNeighbourhood: 64, inAll: 256 };
 
-/** Counts a stream. Returns the function to call at its end. */
-type StreamLimiter = (request: FastifyRequest) => () => void;
-
 /**
- * Refuses streams beyond the limits: `rate_limited` if the caller has too many, `overloaded` if all callers together
- * have.
+ * Returns a function that counts a stream, and returns what to call at its end. It refuses streams beyond the limits:
+ * `rate_limited` if the caller has too many, `overloaded` if all callers together have.
  *
  * @param addressOf returns the address of a call, as `callerAddress` does
  */
-export function streamLimiter(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): StreamLimiter {
+export function streamLimiter(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string) {
   const open = localSums();
-  return (request) => {
+  return (request: FastifyRequest) => {
     const address = addressOf(request.call.inbound);
     const shares = [
       { name: `${connectionNumber(request)} ${address}`, maximum: limits.perConnection, reason: "rate_limited" },

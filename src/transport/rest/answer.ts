@@ -122,7 +122,7 @@ function textMap(map: Readonly<Record<string, unknown>>): Readonly<Record<string
 
 function textConverter(long: (text: string) => string): Convert {
   return (value: unknown) => {
-    const text = ofType("string", value);
+    const text = ofType("string", value) as string;
     return text.length < longLength ? text : long(text);
   };
 }
@@ -146,16 +146,10 @@ const scalars: ReadonlyMap<ScalarType, Convert> = new Map<ScalarType, Convert>([
   [ScalarType.INT64, (value: unknown) => Number(ofType("bigint", value))],
 ]);
 
-interface Types {
-  readonly string: string;
-  readonly boolean: boolean;
-  readonly number: number;
-  readonly bigint: bigint;
-}
-
-function ofType<Name extends keyof Types>(name: Name, value: unknown): Types[Name] {
+/** Returns the value. Throws if it has another type. */
+function ofType(name: "string" | "boolean" | "number" | "bigint", value: unknown): unknown {
   if (typeof value !== name) throw new TypeError(`a member of an answer is no ${name}`);
-  return value as Types[Name];
+  return value;
 }
 
 declare const brand: unique symbol;

@@ -2,14 +2,7 @@
  * gRPC server reflection: clients without a schema learn the public services from the service itself. The versions `v1`
  * and `v1alpha` have the same messages under two names, so one implementation serves both.
  */
-import {
-  createRegistry,
-  type DescFile,
-  type DescService,
-  type MessageInitShape,
-  type Registry,
-  toBinary,
-} from "@bufbuild/protobuf";
+import { createRegistry, type DescFile, type DescService, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code, type ServiceImpl } from "@connectrpc/connect";
@@ -99,21 +92,13 @@ function refusal(errorCode: Code, errorMessage: string): Answer {
 }
 
 /** Services, and the definitions of every name that they refer to. */
-export interface Catalog {
-  /** Full names of the services, sorted. */
-  readonly services: readonly string[];
-  /** Every file, and its serialized `google.protobuf.FileDescriptorProto`. */
-  readonly files: ReadonlyMap<DescFile, Uint8Array>;
-  /** Files by the full names of what they declare, such as messages, fields and methods. */
-  readonly symbols: ReadonlyMap<string, DescFile>;
-  readonly types: Registry;
-}
+type Catalog = ReturnType<typeof createCatalog>;
 
 /**
  * Reads the catalog once from descriptors: the services, everything that their files import, and the `extra` files with
  * all that those import (such as error details, which are sent as `google.protobuf.Any`).
  */
-export function createCatalog(services: readonly DescService[], extra: readonly DescFile[] = []): Catalog {
+export function createCatalog(services: readonly DescService[], extra: readonly DescFile[] = []) {
   const files = new Map<DescFile, Uint8Array>();
   const add = (file: DescFile): void => {
     if (files.has(file)) return;
@@ -123,8 +108,11 @@ export function createCatalog(services: readonly DescService[], extra: readonly 
   for (const { file } of services) add(file);
   extra.forEach(add);
   return {
+    /** Full names of the services. */
     services: services.map(({ typeName }) => typeName).sort(),
+    /** Every file, and its serialized `google.protobuf.FileDescriptorProto`. */
     files,
+    /** Files by the full names of what they declare, such as messages, fields and methods. */
     symbols: new Map([...files.keys()].flatMap((file) => [...symbolsOf(file)].map((name) => [name, file] as const))),
     types: createRegistry(...files.keys()),
   };

@@ -16,10 +16,13 @@ export function parseNetwork(text: string): Network | undefined {
   const [addressText = "", prefixText, ...rest] = text.split("/");
   const parsed = parseAddress(addressText);
   if (parsed === undefined || rest.length > 0) return undefined;
-  const bits = parsed.kind() === "ipv4" ? 32 : 128;
+  const isIPv4 = parsed instanceof ipaddr.IPv4;
+  const bits = isIPv4 ? 32 : 128;
   if (prefixText !== undefined && !/^(0|[1-9]\d{0,2})$/.test(prefixText)) return undefined;
   const prefixLength = prefixText === undefined ? bits : Number(prefixText);
-  if (prefixLength > bits || hasHostBits(parsed.toByteArray(), prefixLength)) return undefined;
+  if (prefixLength > bits) return undefined;
+  const network = (isIPv4 ? ipaddr.IPv4 : ipaddr.IPv6).networkAddressFromCIDR(`${parsed}/${prefixLength}`);
+  if (network.toString() !== parsed.toString()) return undefined;
   if (parsed instanceof ipaddr.IPv6 && parsed.isIPv4MappedAddress()) {
     if (prefixLength < 96) return undefined;
     return { address: parsed.toIPv4Address(), prefixLength: prefixLength - 96 };
@@ -96,11 +99,4 @@ export function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefine
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
   if (!text.includes(":") || text.includes("%") || !ipaddr.IPv6.isValid(text)) return undefined;
   return ipaddr.IPv6.parse(text);
-}
-
-function hasHostBits(bytes: readonly number[], prefixLength: number): boolean {
-  return bytes.some((byte, index) => {
-    const networkBits = Math.min(8, Math.max(0, prefixLength - index * 8));
-    return (byte & (0xff >> networkBits)) !== 0;
-  });
 }

@@ -5,16 +5,12 @@ import { ServiceError } from "../base/errors.ts";
 /** Members of a line. `err` takes any thrown value. Never pass headers, tokens, secrets, labels or attributes. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
+export type LogLevel = "trace" | keyof Logger;
 
 /** Writes lines. Never throws, and never waits for the reader. */
-export interface Logger {
-  debug(fields: LogFields, message: string): void;
-  info(fields: LogFields, message: string): void;
-  warn(fields: LogFields, message: string): void;
-  error(fields: LogFields, message: string): void;
-  fatal(fields: LogFields, message: string): void;
-}
+export type Logger = Readonly<
+  Record<"debug" | "info" | "warn" | "error" | "fatal", (fields: LogFields, message: string) => void>
+>;
 
 export interface RootLogger extends Logger {
   /** Resolves when everything logged has been passed to the system. Later lines are lost. */
@@ -42,7 +38,7 @@ export function createLogger({ level, serviceName, destination }: LoggerOptions)
       timestamp: pino.stdTimeFunctions.isoTime,
       messageKey: "message",
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: serializeError },
+      serializers: { err: (thrown: unknown) => serializeError(thrown) },
       hooks: { streamWrite: scrub },
     },
     output.stream,
@@ -143,7 +139,7 @@ export function applyRules(line: string): string {
   return clean;
 }
 
-export interface LoggedError {
+interface LoggedError {
   readonly type: string;
   readonly message: string;
   readonly stack?: string;
@@ -160,19 +156,7 @@ export interface LoggedError {
 const limit = 5;
 
 /** Keeps message, stack, code and causes only: errors of HTTP libraries have headers. Accepts any value. */
-export function serializeError(thrown: unknown): LoggedError {
-  return serialize(thrown, 0);
-}
-
-/** Longest text of a cause, in characters. */
-const maxCauseLength = 200;
-
-/** Describes the cause of a refusal in a few words; only defects are logged with a stack. */
-export function describeCause(cause: unknown): string | undefined {
-  return cause instanceof Error ? `${cause.name}: ${cause.message}`.slice(0, maxCauseLength) : undefined;
-}
-
-function serialize(thrown: unknown, depth: number): LoggedError {
+function serializeError(thrown: unknown, depth = 0): LoggedError {
   if (!(thrown instanceof Error)) return { type: typeof thrown, message: typeof thrown === "string" ? thrown : "" };
   const code = "code" in thrown && isCode(thrown.code) ? String(thrown.code) : undefined;
   const below = depth < limit;
@@ -183,12 +167,20 @@ function serialize(thrown: unknown, depth: number): LoggedError {
     ...(thrown.stack?.includes("\n    at ") === true && { stack: thrown.stack }),
     ...(code !== undefined && { code }),
     ...(thrown instanceof ServiceError && { reason: thrown.reason }),
-    ...(below && thrown.cause !== undefined && { cause: serialize(thrown.cause, depth + 1) }),
+    ...(below && thrown.cause !== undefined && { cause: serializeError(thrown.cause, depth + 1) }),
     ...(below &&
       thrown instanceof AggregateError && {
-        errors: thrown.errors.slice(0, limit).map((error) => serialize(error, depth + 1)),
+        errors: thrown.errors.slice(0, limit).map((error) => serializeError(error, depth + 1)),
       }),
   };
+}
+
+/** Longest text of a cause, in characters. */
+const maxCauseLength = 200;
+
+/** Describes the cause of a refusal in a few words; only defects are logged with a stack. */
+export function describeCause(cause: unknown): string | undefined {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}`.slice(0, maxCauseLength) : undefined;
 }
 
 function isCode(code: unknown): code is string | number {

@@ -87,11 +87,7 @@ class Trace {
   decide(isCaller: boolean): void {
     if (this.isExported !== undefined) return;
     const { ifCaller, ifStranger } = this.#decisions;
-    this.#settle(isCaller ? ifCaller : ifStranger);
-  }
-
-  drop(): void {
-    this.#settle(false);
+    this.settle(isCaller ? ifCaller : ifStranger);
   }
 
   ended(span: ReadableSpan): void {
@@ -99,7 +95,7 @@ class Trace {
     else if (this.isExported) this.sink.onEnded([span]);
   }
 
-  #settle(isExported: boolean): void {
+  settle(isExported: boolean): void {
     this.isExported = isExported;
     if (isExported && this.#ended.length > 0) this.sink.onEnded(this.#ended);
     this.#ended = [];
@@ -205,7 +201,7 @@ class RecordedSpan implements CallSpan, ReadableSpan {
   }
 
   drop(): void {
-    this.#trace.drop();
+    this.#trace.settle(false);
   }
 
   #fail(reason: string): void {

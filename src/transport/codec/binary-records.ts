@@ -147,20 +147,11 @@ function requireType(wireType: WireType, expected: WireType): void {
 
 const fieldsOf = rememberedBy((desc: DescMessage) => new Map(desc.fields.map((field) => [field.number, field])));
 
-/** Wire type of a field's records; the packed type if the field may be packed. */
+/** Wire type of a field's records; the packed type if the field may be packed. Requests have no other fixed numbers. */
 function wireTypeOf(field: DescField): WireType {
   if (field.fieldKind === "enum") return WireType.Varint;
   if (field.fieldKind !== "scalar") return WireType.LengthDelimited;
-  return scalarWireTypes.get(field.scalar) ?? WireType.Varint;
+  if (field.scalar === ScalarType.DOUBLE) return WireType.Bit64;
+  const isText = field.scalar === ScalarType.STRING || field.scalar === ScalarType.BYTES;
+  return isText ? WireType.LengthDelimited : WireType.Varint;
 }
-
-const scalarWireTypes: ReadonlyMap<ScalarType, WireType> = new Map([
-  [ScalarType.STRING, WireType.LengthDelimited],
-  [ScalarType.BYTES, WireType.LengthDelimited],
-  [ScalarType.DOUBLE, WireType.Bit64],
-  [ScalarType.FIXED64, WireType.Bit64],
-  [ScalarType.SFIXED64, WireType.Bit64],
-  [ScalarType.FLOAT, WireType.Bit32],
-  [ScalarType.FIXED32, WireType.Bit32],
-  [ScalarType.SFIXED32, WireType.Bit32],
-]);

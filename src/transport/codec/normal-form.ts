@@ -126,11 +126,8 @@ function scalar(type: ScalarType): Convert {
   switch (type) {
     case ScalarType.STRING:
     case ScalarType.BOOL:
-    case ScalarType.INT32:
-    case ScalarType.UINT32:
-      return (value: string | boolean | number) => value;
+      return (value: string | boolean) => value;
     case ScalarType.INT64:
-    case ScalarType.UINT64:
       return (value: bigint) => Number(value);
     default:
       throw new TypeError(`${ScalarType[type]} has no normal form`);

@@ -3,8 +3,8 @@ import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { inThread } from "../base/thread-call.ts";
 import { type Timers, withTimeLimit } from "../base/timers.ts";
-import type { RecordArchive } from "../ledger/ports/ledger.ts";
-import type { SearchPage, SearchQuery } from "../ledger/ports/search.ts";
+import type { StoreArchive } from "../ledger/ports/archive.ts";
+import type { SearchQuery } from "../ledger/ports/search.ts";
 import { everyFound } from "../ledger/search/search-query.ts";
 import type { RecordedSample, Trial } from "./playground-worker.ts";
 import { type FoundDecision, findDecision } from "./replay.ts";
@@ -20,10 +20,7 @@ export interface RecordedSince {
   readonly fromMs: number;
 }
 
-export interface TrialSource {
-  search(query: SearchQuery): Promise<SearchPage>;
-  readonly find: RecordArchive["find"];
-}
+export type TrialSource = Pick<StoreArchive, "search" | "find">;
 
 /**
  * Resolves with the answer of `tryDraft`, and `recorded` if decisions are asked again. Rejects with `invalid_request` if

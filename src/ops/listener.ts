@@ -225,14 +225,8 @@ export function isLoopbackAuthority(host: string | undefined): boolean {
 
 // Refusals: in the error envelope, with the id of the exchange.
 
-interface RefusalOptions {
-  readonly serviceName: string;
-  readonly clock: Clock;
-  readonly random: RandomFill;
-}
-
 /** Sets the header with the id of the exchange, the caller's if it is valid, and returns the id. */
-function nameExchange({ clock, random }: RefusalOptions, request: FastifyRequest, reply: FastifyReply): RequestId {
+function nameExchange({ clock, random }: OpsListenerOptions, request: FastifyRequest, reply: FastifyReply): RequestId {
   const requestId = requestIdOf(inboundOf(request.raw), clock, random);
   reply.header("x-request-id", requestId);
   return requestId;
@@ -240,7 +234,7 @@ function nameExchange({ clock, random }: RefusalOptions, request: FastifyRequest
 
 /** Answers with the envelope, under the reason's status or another. */
 function refuse(
-  options: RefusalOptions,
+  options: OpsListenerOptions,
   request: FastifyRequest,
   reply: FastifyReply,
   refusal: ServiceError,
@@ -253,7 +247,7 @@ function refuse(
 }
 
 /** The envelope without violations, which are for programs. */
-function envelopeOf({ serviceName }: RefusalOptions, requestId: RequestId, refusal: ServiceError) {
+function envelopeOf({ serviceName }: OpsListenerOptions, requestId: RequestId, refusal: ServiceError) {
   const envelope = toEnvelope(serviceName, requestId, refusal);
   const { violations: _, ...error } = envelope.error;
   return { ...envelope, error };

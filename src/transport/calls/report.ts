@@ -88,15 +88,9 @@ function decisionFields({ decisionId, decision }: DecisionMade) {
   };
 }
 
-interface Sampled {
-  second: number;
-  lines: number;
-  leftOut: number;
-}
-
 /** Returns how many lines of this kind were left out before this one; undefined if this one is left out. */
 export function createSampler(clock: Clock): (kind: string) => number | undefined {
-  const kinds = new Map<string, Sampled>();
+  const kinds = new Map<string, { second: number; lines: number; leftOut: number }>();
   return (kind) => {
     const second = Math.floor(clock.now() / 1000);
     const sampled = kinds.get(kind) ?? { second, lines: 0, leftOut: 0 };

@@ -8,17 +8,12 @@ import { differenceOf } from "../../../src/policy/model/decision.ts";
 import { parseQuery } from "../../../src/policy/model/query.ts";
 import { draws } from "../../harness/draws.ts";
 import { knowingFiles } from "./entities.ts";
-import { bundleOf, declaringFiles, engineOf, type Files, openFiles, queries } from "./harness.ts";
+import { bundleOf, declaringFiles, engineOf, type Files, forbid, openFiles, permit, queries } from "./harness.ts";
 import { attributeConditions, conditions } from "./pool.ts";
 
 async function compare(old: Files, next: Files): Promise<PolicyComparison> {
   return compareBundles(await bundleOf({ ...openFiles, ...old }), await bundleOf({ ...openFiles, ...next }));
 }
-
-const forbid = (id: string, condition: string) =>
-  `@id("${id}") forbid (principal, action, resource) when { ${condition} };`;
-const permit = (id: string, condition: string, annotations = "") =>
-  `@id("${id}") ${annotations} permit (principal, action, resource) when { ${condition} };`;
 
 const kind = (...kinds: string[]) =>
   `[${kinds.map((it) => `"${it}"`).join(", ")}].contains(context.claimed.resource.kind)`;

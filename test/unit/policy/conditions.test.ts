@@ -1,14 +1,12 @@
 /** Why a policy does not apply: condition by condition, as Cedar itself says. */
-import { type Expr, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import type { Expr } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
 import { expressionText, neededFor } from "../../../src/policy/evaluate/conditions.ts";
-import { ask, engineOf, openFiles } from "./harness.ts";
+import { ask, engineOf, openFiles, parsedPolicy, permit } from "./harness.ts";
 import { conditions } from "./pool.ts";
 
 function expressionOf(condition: string): Expr {
-  const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
-  if (parsed.type === "failure") throw new Error(condition);
-  return parsed.json.conditions[0]?.body as Expr;
+  return parsedPolicy(permit("x", condition)).conditions[0]?.body as Expr;
 }
 
 test.each(conditions)("Cedar's own spelling gives the same: %s", (condition) => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { checkBundle } from "../../../src/policy/check/check.ts";
 import { caseOf, disagreementOn, evaluator, noCounts } from "../../harness/policy-differential.ts";
-import { ask, bundleOf, engineOf, openFiles } from "./harness.ts";
+import { ask, bundleOf, engineOf, forbid, openFiles } from "./harness.ts";
 
 test("random policies answer random requests as Cedar does, errors included", () => {
   const counts = noCounts();
@@ -12,14 +12,11 @@ test("random policies answer random requests as Cedar does, errors included", ()
   expect(counts.leftToCedar).toBeGreaterThan(0);
 });
 
-const rule = (effect: string, id: string, condition: string) =>
-  `@id("${id}") ${effect} (principal, action, resource) when { ${condition} };`;
-
 test("values that share a number in the index are distinguished", async () => {
   // FNV-1a of both texts is the same in 32 bits.
   const values = ["costarring", "liquid"];
   const rules = values.map((value) =>
-    rule("forbid", value, `context.claimed has purpose && context.claimed.purpose == "${value}"`),
+    forbid(value, `context.claimed has purpose && context.claimed.purpose == "${value}"`),
   );
   const files = { ...openFiles, "default/own.cedar": rules.join("\n") };
   // Or Cedar alone would answer below.

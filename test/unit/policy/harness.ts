@@ -1,5 +1,6 @@
 /** Policy directories in memory, questions with defaults, and arbitrary questions. */
 import { posix } from "node:path";
+import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { type AttributeDeclarations, authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
@@ -54,6 +55,21 @@ export const openFiles: Files = {
   "platform/all.cedar": permitAll,
   "default/all.cedar": permitAll,
 };
+
+/** A policy for every principal, action and resource, under a condition. */
+const policyOf =
+  (effect: string) =>
+  (id: string, condition: string, annotations = "") =>
+    `@id("${id}") ${annotations} ${effect} (principal, action, resource) when { ${condition} };`;
+export const permit = policyOf("permit");
+export const forbid = policyOf("forbid");
+
+/** A policy as Cedar parses it. */
+export function parsedPolicy(text: string) {
+  const parsed = policyToJson(text);
+  if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
+  return parsed.json;
+}
 
 /** Attributes of the caller of every type, and the manifest's member that declares them. */
 export const declaredAttributes: AttributeDeclarations = {

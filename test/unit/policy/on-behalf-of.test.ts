@@ -1,12 +1,11 @@
 /** Questions about another principal than the caller: which permits count, and that nothing else changes. */
-import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
 import { programOf } from "../../../src/policy/evaluate/program.ts";
 import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { draws } from "../../harness/draws.ts";
-import { ask, engineOf, openFiles } from "./harness.ts";
+import { ask, engineOf, openFiles, parsedPolicy, permit } from "./harness.ts";
 
 const alice: OnBehalfOf = {
   type: "user",
@@ -21,14 +20,8 @@ function askFor(subject: OnBehalfOf = alice): PolicyQuery {
 
 const forAlice = 'context has on_behalf_of && context.on_behalf_of.id == "alice"';
 
-function permit(id: string, condition: string): string {
-  return `@id("${id}") permit (principal, action, resource) when { ${condition} };\n`;
-}
-
 function counts(clauses: string, effect = "permit"): boolean {
-  const parsed = policyToJson(`${effect} (principal, action, resource) ${clauses};`);
-  if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-  return countsOnBehalfOf(programOf(parsed.json));
+  return countsOnBehalfOf(programOf(parsedPolicy(`${effect} (principal, action, resource) ${clauses};`)));
 }
 
 function manyNames(step: 1 | -1): string {

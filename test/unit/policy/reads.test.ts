@@ -1,8 +1,8 @@
-import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
 import { inputsRead } from "../../../src/policy/check/reads.ts";
 import { programOf } from "../../../src/policy/evaluate/program.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
+import { parsedPolicy, permit } from "./harness.ts";
 
 const catalogue = inputCatalogue({});
 const { names: allInputNames } = catalogue;
@@ -34,9 +34,7 @@ const table: readonly (readonly [condition: string, names: readonly string[]])[]
 ];
 
 test.each(table)("%s", (condition, names) => {
-  const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
-  if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-  expect(inputsRead(programOf(parsed.json), catalogue)).toEqual([...names].sort());
+  expect(inputsRead(programOf(parsedPolicy(permit("x", condition))), catalogue)).toEqual([...names].sort());
 });
 
 test("an unknown operator counts as reading everything", () => {
@@ -55,6 +53,6 @@ test("an unknown operator counts as reading everything", () => {
 });
 
 test("a principal in the scope is read", () => {
-  const parsed = policyToJson('permit (principal == Principal::"t/a", action, resource);');
-  expect(parsed.type === "success" && inputsRead(programOf(parsed.json), catalogue)).toEqual(identity);
+  const program = programOf(parsedPolicy('permit (principal == Principal::"t/a", action, resource);'));
+  expect(inputsRead(program, catalogue)).toEqual(identity);
 });

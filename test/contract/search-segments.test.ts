@@ -252,42 +252,35 @@ describe.each([
   }, 20_000);
 });
 
-describe("PostgreSQL alone", () => {
-  beforeEach(() => begin(postgresPlace));
-
-  /** Erases 320 records, more than one transaction takes. Resolves with the segments; two tables have what was before. */
-  async function eraseAfterBackup() {
-    const records = await append(10 * segmentLeaves);
-    await query(
-      `CREATE TABLE backup_openings AS SELECT * FROM openings; CREATE TABLE backup_segments AS SELECT * FROM search_segments`,
-    );
-    const gone = records.filter((_, at) => at % 2 === 0).map(({ recordId }) => recordId);
-    await erase(...gone.slice(0, 200));
-    await erase(...gone.slice(200));
-    return segments();
-  }
-
-  test("terms of erased records that an interrupted removal left are removed by the next one", async () => {
-    const erased = await eraseAfterBackup();
-    const [withOpening, withTerms] = [1, 9].map((at) => Number(erased[at]?.first_leaf));
-    await query(
-      `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
-       (SELECT record_id FROM erasures WHERE leaf_index IN
-         (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}));
-     UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
-      WHERE backup.first_leaf = search_segments.first_leaf
-        AND backup.first_leaf IN (${withTerms})`,
-    );
-    // A later transaction than the first fails, as where the command is killed.
-    await query(`
-    CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'gone'; END $$;
-    CREATE TRIGGER fails BEFORE UPDATE ON search_segments FOR EACH ROW WHEN (OLD.first_leaf = ${withTerms}) EXECUTE FUNCTION fails()`);
-    const reapply = () =>
-      fixture.administering(machine, (administration) => administration.reapplyErasures(alice, statement));
-    await expect(reapply()).rejects.toThrow();
-    await query("DROP TRIGGER fails ON search_segments");
-    expect((await reapply()).reapplied).toHaveLength(1);
-    expect(await segments()).toEqual(erased);
-    expect(await problems()).toEqual([]);
-  });
+test("on PostgreSQL, terms of erased records that an interrupted removal left are removed by the next one", async () => {
+  await begin(postgresPlace);
+  const records = await append(10 * segmentLeaves);
+  await query(
+    `CREATE TABLE backup_openings AS SELECT * FROM openings; CREATE TABLE backup_segments AS SELECT * FROM search_segments`,
+  );
+  // 320 records, more than one transaction takes.
+  const gone = records.filter((_, at) => at % 2 === 0).map(({ recordId }) => recordId);
+  await erase(...gone.slice(0, 200));
+  await erase(...gone.slice(200));
+  const erased = await segments();
+  const [withOpening, withTerms] = [1, 9].map((at) => Number(erased[at]?.first_leaf));
+  await query(
+    `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
+     (SELECT record_id FROM erasures WHERE leaf_index IN
+       (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}));
+   UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
+    WHERE backup.first_leaf = search_segments.first_leaf
+      AND backup.first_leaf IN (${withTerms})`,
+  );
+  // A later transaction than the first fails, as where the command is killed.
+  await query(`
+  CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'gone'; END $$;
+  CREATE TRIGGER fails BEFORE UPDATE ON search_segments FOR EACH ROW WHEN (OLD.first_leaf = ${withTerms}) EXECUTE FUNCTION fails()`);
+  const reapply = () =>
+    fixture.administering(machine, (administration) => administration.reapplyErasures(alice, statement));
+  await expect(reapply()).rejects.toThrow();
+  await query("DROP TRIGGER fails ON search_segments");
+  expect((await reapply()).reapplied).toHaveLength(1);
+  expect(await segments()).toEqual(erased);
+  expect(await problems()).toEqual([]);
 });

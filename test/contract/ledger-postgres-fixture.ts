@@ -11,10 +11,8 @@ import { folderForTest } from "../harness/folder.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 import { seededRandom } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";
-import { openPostgresAdministration } from "./upkeep.ts";
 
 type OpenOptions = Pick<PostgresLedgerOptions, "clock" | "random"> & Partial<PostgresLedgerOptions>;
-type Machine = Pick<PostgresLedgerOptions, "clock" | "random">;
 
 export type PostgresFixture = Awaited<ReturnType<typeof postgresFixture>>;
 
@@ -40,7 +38,6 @@ export async function postgresFixture(
       openPostgresStores({ target, keyPath, originPrefix: "ledger.example/logs", poolSize: 4, ...options }),
     archive: () => openPostgresArchive(place),
     database: (purpose?: Purpose) => openPostgresDatabase(place, purpose),
-    administration: (machine: Machine) => openPostgresAdministration({ ...place, ...machine }),
   });
   /** A session of its own, which ends with the test. */
   const connect = async (user = "postgres"): Promise<Client> => {

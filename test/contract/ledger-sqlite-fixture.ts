@@ -2,18 +2,14 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { setImmediate } from "node:timers/promises";
 import type { Purpose } from "../../src/stores/sql/backend.ts";
-import type { AdministrationMachine } from "../../src/stores/sql/records-administration.ts";
 import { openSqliteDatabase, sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import { openSqliteStores, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import { folderForTest } from "../harness/folder.ts";
 import { storeIn } from "./ledger-records.ts";
 import { fixtureOver } from "./store-fixture.ts";
-import { openSqliteAdministration } from "./upkeep.ts";
 
 type OpenOptions = Pick<SqliteLedgerOptions, "clock" | "random"> & Partial<SqliteLedgerOptions>;
-type AdministrationOptions = Pick<AdministrationMachine, "clock" | "random">;
 
 export type SqliteFixture = ReturnType<typeof sqliteFixture>;
 
@@ -30,8 +26,6 @@ export function sqliteFixture(directory = folderForTest("ledger")) {
       openSqliteStores({ ...store, originPrefix: "ledger.example/logs", ...options }),
     archive: () => sqliteBackend(path, { anchor: anchorPath }).openArchive(),
     database: async (purpose?: Purpose) => openSqliteDatabase(store, purpose),
-    administration: async (options: AdministrationOptions) =>
-      openSqliteAdministration({ path, anchorPath, pause: () => setImmediate(), ...options }),
   });
   return {
     ...fixture,

@@ -17,7 +17,11 @@ import { type FileKey, readKeyFile, replaceKeyFile } from "../../src/stores/file
 import type { OperatorArchive } from "../../src/stores/sql/archive.ts";
 import type { Purpose, ServiceMachine, ServiceStores, StoreDatabase } from "../../src/stores/sql/backend.ts";
 import type { Database, Transaction } from "../../src/stores/sql/queries.ts";
-import type { AdministrationMachine, RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
+import {
+  type AdministrationMachine,
+  administer,
+  type RecordsAdministration,
+} from "../../src/stores/sql/records-administration.ts";
 import { rebuildIndexes } from "../../src/stores/sql/search-indexer.ts";
 import { settleOn } from "./settled-search.ts";
 
@@ -41,7 +45,6 @@ export interface StoreDriver {
   openStores(options: OpenOptions): Promise<ServiceStores>;
   archive(): Promise<OperatorArchive>;
   database(purpose?: Purpose): Promise<StoreDatabase>;
-  administration(machine: Pick<AdministrationMachine, "clock" | "random">): Promise<RecordsAdministration>;
 }
 
 /** One row of a log as it is stored. */
@@ -84,9 +87,12 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
     onTestFinished(() => stores.ledger.close());
     return stores;
   };
+  const administration = async (machine: Pick<AdministrationMachine, "clock" | "random">) =>
+    administer(await driver.database(), { pause: () => setImmediate(), ...machine });
   return {
     reading,
     openStores,
+    administration,
     open: async (options: Parameters<Driver["openStores"]>[0]): Promise<ServiceLedger> =>
       (await openStores(options)).ledger,
     /** Rows of a tenant's log, by index. */
@@ -117,9 +123,9 @@ function looksBehind<Driver extends StoreDriver>(driver: Driver) {
       flip("tiles", "hashes", 0, `WHERE tenant_id = '${tenantId}' AND level = 0 AND tile_index = 0`),
     /** Changes records as a command does. */
     administering: <Result>(
-      machine: Parameters<Driver["administration"]>[0],
-      work: (administration: RecordsAdministration) => Promise<Result>,
-    ) => closing(driver.administration(machine), work),
+      machine: Parameters<typeof administration>[0],
+      work: (opened: RecordsAdministration) => Promise<Result>,
+    ) => closing(administration(machine), work),
     /** Rebuilds the indexes of a tenant's log. */
     rebuild: (tenantId: TenantId, { random, before, pause = () => setImmediate() }: RebuildOptions) =>
       closing(driver.database(), (database) =>

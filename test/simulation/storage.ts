@@ -12,14 +12,13 @@ import type { StoredEntry } from "../../src/ledger/ports/archive.ts";
 import type { TimedLog } from "../../src/ledger/ports/store.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
-import { openPostgresArchive } from "../../src/stores/postgres/backend.ts";
+import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/backend.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import type { OperatorArchive } from "../../src/stores/sql/archive.ts";
-import type { RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
-import { openSqliteArchive } from "../../src/stores/sqlite/backend.ts";
+import { administer, type RecordsAdministration } from "../../src/stores/sql/records-administration.ts";
+import { openSqliteArchive, openSqliteDatabase } from "../../src/stores/sqlite/backend.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { storeIn } from "../contract/ledger-records.ts";
-import { openPostgresAdministration, openSqliteAdministration } from "../contract/upkeep.ts";
 import { Server } from "./database-server.ts";
 import { type Machine, machine, type Process } from "./machine.ts";
 import { installServer } from "./node-pg.ts";
@@ -117,8 +116,8 @@ export class SqliteStorage {
 
   async administration(process: Process): Promise<RecordsAdministration> {
     const pause = () => new Promise<void>((resolve) => void this.machine.after(1, "pause", resolve));
-    const options = { ...this.paths, clock: process.clock, random: this.machine.random.fill, pause };
-    return this.machine.as(process, () => openSqliteAdministration(options));
+    const options = { clock: process.clock, random: this.machine.random.fill, pause };
+    return this.machine.as(process, async () => administer(openSqliteDatabase(this.paths), options));
   }
 
   protected async archive(): Promise<OperatorArchive> {
@@ -274,8 +273,9 @@ export class PostgresStorage extends SqliteStorage {
   }
 
   override administration(process: Process): Promise<RecordsAdministration> {
-    const options = { ...this.#place(process), clock: process.clock, random: this.machine.random.fill };
-    return this.machine.as(process, () => openPostgresAdministration(options));
+    const options = { clock: process.clock, random: this.machine.random.fill, pause: async () => {} };
+    const place = this.#place(process);
+    return this.machine.as(process, async () => administer(await openPostgresDatabase(place), options));
   }
 
   protected override archive(): Promise<OperatorArchive> {

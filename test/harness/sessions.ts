@@ -14,7 +14,7 @@ import { rest, startGateway } from "./gateway.ts";
 import { frame, refusalInTrailers } from "./grpc.ts";
 import { h2Call, h2Close, h2Connect } from "./h2.ts";
 
-export const sessionRpcPath = "/platform.sdk.v1.SessionService/CreateSession";
+const sessionRpcPath = "/platform.sdk.v1.SessionService/CreateSession";
 export const sessionRestPath = "/v1/sdk/session";
 
 /** A client that the deployment knows, with its secret. */

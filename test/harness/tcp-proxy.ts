@@ -7,8 +7,6 @@ export interface TcpProxy {
   readonly port: number;
   /** Connections that were cut because of a text. */
   readonly cuts: number;
-  /** Connections that hang now. */
-  readonly hanging: number;
   /** How much later the client gets what the server answers, in milliseconds; 0 at first. */
   delayMs: number;
   /** Cuts the next connection that sends this text, before the server gets it. */
@@ -96,9 +94,6 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
     delayMs: 0,
     get cuts() {
       return cuts;
-    },
-    get hanging() {
-      return [...pairs].filter((pair) => pair.hangs).length;
     },
     cutBefore: (text) => {
       armed = { text, isAfter: false };

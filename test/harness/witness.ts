@@ -30,8 +30,6 @@ export interface TestWitness {
   requests: number;
   /** Answers in the witness's place; undefined lets it answer. */
   answer: ((response: ServerResponse, body: string) => void) | undefined;
-  /** Milliseconds that its clock is ahead of the machine's. */
-  aheadMs: number;
   /** Holds answers back from now on; the returned function lets them go. */
   hold(): () => void;
   stop(): Promise<void>;
@@ -103,7 +101,7 @@ export function witnessCore(
 
 /** Starts it on 127.0.0.1. */
 export async function startWitness({ port = 0, ...options }: TestWitnessOptions): Promise<TestWitness> {
-  const { key, seen, judge } = witnessCore(options, () => Date.now() + witness.aheadMs);
+  const { key, seen, judge } = witnessCore(options, Date.now);
   let held: Promise<void> | undefined;
 
   const server = createServer(async (request, response) => {
@@ -124,7 +122,6 @@ export async function startWitness({ port = 0, ...options }: TestWitnessOptions)
     seen,
     requests: 0,
     answer: undefined,
-    aheadMs: 0,
     hold() {
       const gate = Promise.withResolvers<void>();
       held = gate.promise;

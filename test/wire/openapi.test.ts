@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { gatewayForFile, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
 import { forTest } from "../harness/lifetimes.ts";
-import { expectAnswerInDocument } from "../harness/openapi.ts";
 
 type Any = RestAnswer["body"];
 
@@ -49,7 +48,6 @@ describe("the document", () => {
         const body = operation.requestBody?.content["application/json"].examples[name].value;
         const headers = { "x-svc-receipt": "brief" };
         const answer = await rest(gateway.url + path, { token, headers, ...(body !== undefined && { body }) });
-        expectAnswerInDocument(path, answer.status, answer.headers, answer.body);
         expect({ path, name, status: answer.status, body: answer.body }).toMatchObject({ status: 200 });
         expect({ path, name, answer: comparable(answer.body) }).toEqual({ path, name, answer: comparable(value) });
       }

@@ -3,12 +3,11 @@
  * bound to client certificates, and a real issuer.
  */
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { expect, vi } from "vitest";
 import { makeCertificates } from "../../clients/conformance/certificates.ts";
 import { defaultClient, type Issuer, startIssuer } from "../../dev/issuer.ts";
+import { folderForFile } from "../harness/folder.ts";
 import { runProgram, serviceSettings, startService } from "../harness/process.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
@@ -28,9 +27,9 @@ export function platformEnv({ url, issuer }: { url: string; issuer: Issuer }): R
   };
 }
 
-/** Makes certificates, starts issuer and gateway. */
+/** Makes certificates, starts issuer and gateway. To be called while a file loads. */
 export async function startDeployment() {
-  const folder = await mkdtemp(join(tmpdir(), "svc-clients-"));
+  const folder = folderForFile("clients");
   const certificates = makeCertificates(folder);
   const { ca, server, client } = certificates;
   const issuer = await startIssuer({
@@ -88,7 +87,6 @@ export async function startDeployment() {
     async stop() {
       await stopGateway();
       await issuer.stop();
-      await rm(folder, { recursive: true });
     },
   };
 }

@@ -6,7 +6,7 @@ import { folderForFile } from "../harness/folder.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { forTest } from "../harness/lifetimes.ts";
 import { runProgram } from "../harness/process.ts";
-import { startSessionDeployment } from "../harness/sessions.ts";
+import { startSessionDeployment, testClient } from "../harness/sessions.ts";
 import { archiveOf } from "./clients-builds.ts";
 import { platformEnv, root } from "./clients-deployment.ts";
 
@@ -27,12 +27,7 @@ test("the archives' README names only files that they contain", async () => {
 });
 
 test("the session route gives tokens for the client's secret alone", { timeout }, async () => {
-  const client = {
-    tenantId: "tenant-a",
-    clientId: "payroll-service",
-    secret: "s".repeat(43),
-    scopes: ["platform-api.access"],
-  };
+  const client = testClient();
   const { gateway } = await forTest(startSessionDeployment([client]));
   const program = join(folder, "sessions.py");
   await writeFile(program, sessionProgram);

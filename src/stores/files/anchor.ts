@@ -10,6 +10,7 @@ import {
   inTransaction,
   openConnection,
   opened,
+  passiveCheckpoint,
   type SqliteConnection,
   type SqliteStatement,
   sealing,
@@ -111,15 +112,21 @@ export class SqliteAnchor {
     return this.#connection.prepare("SELECT store_id FROM anchored_store").get()?.store_id as string | undefined;
   }
 
-  /** Makes a new anchor the store's, with all of its logs. Returns the store that it has, if another process was first. */
+  /**
+   * Makes a new anchor the store's, with all of its logs, which then survive a crash of the machine. Returns the store
+   * that it has, if another process was first.
+   */
   adopt(storeId: string, logs: readonly LogState[]): string {
-    return inTransaction(this.#connection, () => {
+    const adopted = inTransaction(this.#connection, () => {
       const first = this.storeId();
       if (first !== undefined) return first;
       this.#connection.prepare("INSERT INTO anchored_store (singleton, store_id) VALUES (1, ?)").run(storeId);
       for (const log of logs) this.#note(log);
       return storeId;
     });
+    // Syncs the file: a store that knows of its anchor is not served without.
+    passiveCheckpoint(this.#connection);
+    return adopted;
   }
 
   /** Notes committed erasures, so that an older copy of the store does not restore erased data. */

@@ -1,5 +1,5 @@
 /** The file of the embedded store: its schema, where it may be, and what a write to it needs. */
-import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { beforeEach, expect, test } from "vitest";
@@ -135,6 +135,15 @@ function writerOf(change = (connection: SqliteConnection) => connection) {
   const anchor = openAnchor(anchorPath, 0);
   return { connection, writer: new SqliteWriter(change(connection), anchor, "o") };
 }
+
+test("a new anchor is in its file before the store relies on it", () => {
+  using anchor = openAnchor(`${path}.anchor`);
+  anchor.adopt("store", []);
+  // The file without its write-ahead log, as after a failure of power.
+  copyFileSync(anchor.path, `${path}.copy`);
+  using copy = openAnchor(`${path}.copy`);
+  expect(copy.storeId()).toBe("store");
+});
 
 test("an append to a head that another writer moved stores nothing", async () => {
   const { connection, writer } = writerOf((own) => withoutEffect(own, "UPDATE log_heads"));

@@ -73,7 +73,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   const callers = await openCallers(config, shared, policy.callerAttributes, machine).catch(giveUp);
   const { authenticator } = callers;
   const viewers = await openOpsViewers(config, authenticator, machine).catch(giveUp);
-  const quotas = await openQuotas(config, shared, machine).catch(giveUp);
+  const quotas = await openQuotas(shared, machine).catch(giveUp);
   const checks = [
     storeReadiness({ ledger, stuck }),
     policyReadiness(policy),

@@ -23,7 +23,7 @@ import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { createSampler } from "../transport/calls/report.ts";
-import { isNamed, type Machine } from "./followed-files.ts";
+import type { Machine } from "./followed-files.ts";
 import type { FurtherApi } from "./further-apis.ts";
 import { openSessionRoute } from "./session-route.ts";
 
@@ -108,9 +108,7 @@ async function proofOfPossessionRule(
     case "mtls":
       return certificateRule(config);
     case "dpop": {
-      const secret = isNamed("dpop_nonce_key", config)
-        ? await files.follow("dpop_nonce_key", { parse: ([text = ""]) => text.trim() })
-        : undefined;
+      const secret = await files.follow("dpop_nonce_key", { parse: ([text = ""]) => text.trim() });
       const nonces = secret && createDpopNonces(() => secret.current, clock);
       return { mode: "dpop", publicUrl, replayStore, nonces };
     }
@@ -206,14 +204,12 @@ export async function openIssuers(
   onChange: (issuers: readonly IssuerEntry[]) => void,
 ): Promise<readonly IssuerEntry[]> {
   if (config.authMode === "trusted_headers") return [];
-  if (isNamed("oidc_issuers", config)) {
-    const followed = await files.follow("oidc_issuers", {
-      parse: ([text = ""]) => parseIssuerFile(text, config),
-      onChange,
-      describe: ({ length }) => ({ issuers: String(length) }),
-    });
-    return followed.current;
-  }
+  const followed = await files.follow("oidc_issuers", {
+    parse: ([text = ""]) => parseIssuerFile(text, config),
+    onChange,
+    describe: ({ length }) => ({ issuers: String(length) }),
+  });
+  if (followed !== undefined) return followed.current;
   const { oidcIssuer, oidcAudience, requireAtJwt } = config;
   if (oidcIssuer === undefined) return [];
   const claims = claimNamesOf(config);

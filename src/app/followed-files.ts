@@ -36,11 +36,6 @@ const keysOf = {
 type FollowedName = keyof typeof keysOf;
 type FollowedKey = (typeof keysOf)[FollowedName][number];
 
-/** Whether settings name files of this kind; those of client authorities may be missing. */
-export function isNamed(what: FollowedName, config: ServeConfig): boolean {
-  return config[keysOf[what][0]] !== undefined;
-}
-
 /** Texts of files, in the order of their settings. */
 type FileTexts = readonly string[];
 
@@ -84,11 +79,15 @@ export class FollowedFiles {
     this.#machine = machine;
   }
 
-  /** Rejects, naming the settings, if a file is invalid or cannot be read. */
+  /**
+   * Undefined if the first of the settings names no file. Rejects, naming the settings, if a file is invalid or cannot be
+   * read.
+   */
   async follow<Content>(
     what: FollowedName,
     { parse, onChange, describe }: FollowedOptions<Content>,
-  ): Promise<Followed<Content>> {
+  ): Promise<Followed<Content> | undefined> {
+    if (this.#config[keysOf[what][0]] === undefined) return undefined;
     const { logger, metrics, timers } = this.#machine;
     const keys = keysOf[what].filter((key) => this.#config[key] !== undefined);
     const names = keys.map((key) => settings[key].name);
@@ -206,13 +205,11 @@ export function validityOf(pem: string): Validity {
  *
  * @param onChange puts them in force, and must not throw
  */
-export async function followTls(
+export function followTls(
   owner: "tls" | "ops_tls",
-  config: ServeConfig,
   { files, clock }: Pick<Machine, "files" | "clock">,
-  onChange: (tls: TlsFiles) => void = () => {},
+  onChange: (tls: TlsFiles) => void,
 ): Promise<Followed<TlsFiles> | undefined> {
-  if (!isNamed(owner, config)) return undefined;
   return files.follow(owner, {
     onChange,
     parse([cert = "", key = "", clientCa], current): TlsFiles {

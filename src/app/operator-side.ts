@@ -28,7 +28,7 @@ import type { PolicyInForce } from "../policy/engine/policy-in-force.ts";
 import { identify, type PolicyBundle, parseBundleContent, tenantSet } from "../policy/load/bundle.ts";
 import { copyPolicyFiles } from "../policy/load/directory.ts";
 import type { FirstPolicySettings } from "./first-policy.ts";
-import { type Followed, followTls, isNamed, type Machine } from "./followed-files.ts";
+import { followTls, type Machine } from "./followed-files.ts";
 import { defectReport, type ServeConfig } from "./gateway.ts";
 import { newerSet } from "./live-policy.ts";
 
@@ -50,7 +50,7 @@ export async function createOperatorSide(
   if (!servesLogs(config))
     logger.warn({}, "the operator listener does not serve the logs: off loopback it needs SVC_OPS_TLS_CERT");
   let listener: OpsListener | undefined;
-  const tls = await followTls("ops_tls", config, machine, (next) => listener?.replaceTls(next));
+  const tls = await followTls("ops_tls", machine, (next) => listener?.replaceTls(next));
   listener = createOpsListener({
     hold,
     serviceName: config.serviceName,
@@ -152,12 +152,10 @@ export async function openOpsViewers(
 ): Promise<OpsViewers> {
   const { files, timers } = machine;
   const signIn = await openSignIn(config, machine);
-  const operators: Followed<readonly OpsCredential[]> | undefined = isNamed("ops_credentials", config)
-    ? await files.follow("ops_credentials", {
-        parse: ([text = ""]) => parseOpsCredentials(text),
-        describe: ({ length }) => ({ operators: String(length) }),
-      })
-    : undefined;
+  const operators = await files.follow("ops_credentials", {
+    parse: ([text = ""]) => parseOpsCredentials(text),
+    describe: ({ length }) => ({ operators: String(length) }),
+  });
   return {
     signIn,
     async viewerOf(request) {

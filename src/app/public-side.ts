@@ -22,7 +22,7 @@ import type { TakeItems } from "../transport/rpc/bulk.ts";
 import { createServer } from "../transport/server.ts";
 import { createHealth, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
-import { followTls, isNamed, type Machine } from "./followed-files.ts";
+import { followTls, type Machine } from "./followed-files.ts";
 import { furtherApis, healthNeedsOf, scopesByRpc } from "./further-apis.ts";
 import {
   healthNeeds,
@@ -90,7 +90,7 @@ export async function createPublicSide(
     quotas: quotas && keepWithinQuotas(quotas, useOf),
   };
   let server: Awaited<ReturnType<typeof createServer>> | undefined;
-  const tls = await followTls("tls", config, machine, (next) => server?.replaceTls(next));
+  const tls = await followTls("tls", machine, (next) => server?.replaceTls(next));
   const first = tls?.current;
   server = await createServer({
     ...serverOptions(config, methods, chainOptions, machine, first, apis),
@@ -185,13 +185,11 @@ function denialCounter(clock: Clock, onSpike: (query: PolicyQuery) => void): (qu
 
 /** Undefined without a setting. Rejects, naming the setting, if the file is invalid. */
 export async function openQuotas(
-  config: ServeConfig,
   counters: PortionCounters,
   { clock, timers, metrics, files }: Machine,
 ): Promise<Quotas | undefined> {
-  if (!isNamed("quotas", config)) return undefined;
   const file = await files.follow("quotas", { parse: ([text = ""]) => parseQuotaFile(text) });
-  return new Quotas({ table: () => file.current, counters, clock, timers, onEvent: metrics.quotaEvent });
+  return file && new Quotas({ table: () => file.current, counters, clock, timers, onEvent: metrics.quotaEvent });
 }
 
 /** Methods whose bodies may have artifacts. Streams count the artifacts of each batch. */

@@ -15,7 +15,7 @@ import { bind, servedMethods } from "../transport/calls/methods.ts";
 import { noteSessionPeer } from "../transport/gate/chain.ts";
 import type { Page } from "../transport/rest/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
-import { isNamed, type Machine } from "./followed-files.ts";
+import type { Machine } from "./followed-files.ts";
 import type { FurtherApi } from "./further-apis.ts";
 
 /** Concurrent secret checks, which use up to 64 MiB each, and waiting calls: of one party, and in total. */
@@ -36,7 +36,6 @@ export async function openSessionRoute(
   { files, logger, clock, random }: Machine,
   peerOf: (inbound: InboundRequest) => SessionPeer,
 ): Promise<{ readonly api: FurtherApi; readonly token: SessionTokenRule } | undefined> {
-  if (!isNamed("session_clients", config) || !isNamed("session_key", config)) return undefined;
   const parse = ([text = ""]: readonly string[]) => {
     const clients = parseClientFile(text, declared.current);
     const unread = undeclaredNames(
@@ -55,6 +54,7 @@ export async function openSessionRoute(
     parse: ([text = ""]) => parseSessionKeys(text),
     describe: ({ signing }) => ({ signing_key: signing.kid }),
   });
+  if (clients === undefined || keys === undefined) return undefined;
   const token = { issuer: sessionIssuerOf(config), audience: config.oidcAudience, keys };
   const sessions = createSessions({
     clients: new FileSessionClients(() => clients.current),

@@ -24,7 +24,7 @@ export function createAuthenticator(
   { tokens, identityHeaders }: AuthenticatorOptions,
   dependencies: TokenDependencies,
 ): Authenticator {
-  const accessTokens = tokens === undefined ? noAccessTokens : createAccessTokens(tokens, dependencies);
+  const accessTokens = createAccessTokens(tokens ?? noIssuers, dependencies);
   if (identityHeaders === undefined) {
     if (tokens === undefined) throw new Error("neither access tokens nor identity headers are configured");
     return accessTokens;
@@ -47,21 +47,8 @@ export function createAuthenticator(
   };
 }
 
-const notAccepted = async (): Promise<never> => {
-  throw refusedToken("invalid_token", "access tokens are not accepted");
-};
-
-const noAccessTokens: AccessTokens = {
-  authenticate: notAccepted,
-  authenticateStill: notAccepted,
-  holderOf: notAccepted,
-  status: () => ({ issuerReady: false, detail: "access tokens are not accepted" }),
-  issuerOf: () => undefined,
-  tokenEndpointOf: () => undefined,
-  replaceIssuers() {},
-  start() {},
-  close() {},
-};
+/** Accepts no access token. */
+const noIssuers: TokenOptions = { issuers: [], proofOfPossession: { mode: "none" } };
 
 // The caller from headers of a trusted ingress, which has authenticated it in its own way.
 

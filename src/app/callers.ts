@@ -1,6 +1,6 @@
 /** Authentication: settings become the authenticator and, if configured, the session route. */
 import { readFile } from "node:fs/promises";
-import type { AuthenticatorEvent, SessionTokenRule } from "../auth/access-tokens.ts";
+import type { AuthenticatorEvent } from "../auth/access-tokens.ts";
 import {
   type Authenticator,
   type AuthenticatorOptions,
@@ -10,6 +10,7 @@ import {
 import { type MutualTlsRule, type NoPossessionRule, sessionPeer } from "../auth/confirmation.ts";
 import { createDpopNonces, type ProofOfPossessionRule } from "../auth/possession.ts";
 import type { ReplayStore } from "../auth/replay-store.ts";
+import type { SessionTokenRule } from "../auth/session-tokens.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";

@@ -1,8 +1,7 @@
 /** The session route: client and key files become its methods, gate and pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
-import type { SessionTokenRule } from "../auth/access-tokens.ts";
 import type { SessionPeer } from "../auth/confirmation.ts";
-import { createSessionTokens, parseSessionKeys } from "../auth/session-tokens.ts";
+import { createSessionTokens, parseSessionKeys, type SessionTokenRule } from "../auth/session-tokens.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller.ts";
 import { createFairSemaphore } from "../base/fair-queue.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";

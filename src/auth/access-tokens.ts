@@ -20,7 +20,7 @@ import { createIssuerFetch } from "./issuer-documents.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
 import { type PossessionMethod, type ProofOfPossessionRule, possessionMethod } from "./possession.ts";
 import {
-  type SessionKeySource,
+  type SessionTokenRule,
   sessionAttributesClaim,
   sessionClaimNames,
   sessionKeyFinder,
@@ -30,13 +30,6 @@ import { signatureLimits, type VerifierRules, verifyToken } from "./token-verifi
 
 /** Longest access token, which common HTTP servers accept as one header line. */
 const maximumTokenBytes = 8 * 1024;
-
-export interface SessionTokenRule {
-  /** Their `iss`, which differs from every issuer's. */
-  readonly issuer: string;
-  readonly audience: string;
-  readonly keys: SessionKeySource;
-}
 
 export interface TokenOptions {
   /** As checked when they were read: no two speak for one tenant. Empty: no issuer's tokens are accepted. */

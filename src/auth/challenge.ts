@@ -43,7 +43,7 @@ export function refusedToken(
 ): ServiceError {
   return new ServiceError(reason, message, {
     challenge: `Bearer ${realm}, error="invalid_token", error_description="${message}"`,
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }
 
@@ -51,7 +51,7 @@ export function refusedToken(
 export function refusedProof(message: string, cause?: string): ServiceError {
   return new ServiceError("proof_of_possession_failed", message, {
     challenge: `DPoP ${realm}, error="invalid_dpop_proof", error_description="${message}", ${algs}`,
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }
 

@@ -71,11 +71,14 @@ export interface SessionKeySource {
   readonly revision: number;
 }
 
-interface SessionTokenOptions {
+export interface SessionTokenRule {
   /** `iss` of the tokens; differs from every issuer's. */
   readonly issuer: string;
   readonly audience: string;
   readonly keys: SessionKeySource;
+}
+
+interface SessionTokenOptions extends SessionTokenRule {
   readonly clock: Clock;
   readonly random: RandomFill;
 }

@@ -26,13 +26,7 @@ import type { PublishedOptions } from "../portal/pages.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createCallSpans } from "../transport/calls/call-spans.ts";
-import {
-  bind,
-  publicServices,
-  type ServedMethod,
-  type ServiceBinding,
-  servedMethods,
-} from "../transport/calls/methods.ts";
+import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import { createReport } from "../transport/calls/report.ts";
 import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
 import { settleQuotas } from "../transport/gate/quota.ts";
@@ -40,7 +34,7 @@ import { createDiscoveryService } from "../transport/rpc/discovery.ts";
 import { createProtectionService } from "../transport/rpc/protection.ts";
 import { createEvidenceService, createRegistrationService } from "../transport/rpc/records.ts";
 import type { ServerOptions } from "../transport/server.ts";
-import type { HealthAnswers, HealthOptions } from "../transport/unauthenticated/health.ts";
+import type { HealthAnswers } from "../transport/unauthenticated/health.ts";
 import { createCatalog, createReflectionService } from "../transport/unauthenticated/reflection.ts";
 import { ingressOf } from "./callers.ts";
 import type { Machine } from "./followed-files.ts";
@@ -72,37 +66,35 @@ const idleTimeoutMs = 65_000;
 /** Enough for a token of 8 KiB, a forwarded certificate, and headers of proxies. */
 const maxHeaderBytes = 32 * 1024;
 
-/** The public methods over their domain. */
-export function methodsOf(
-  service: string,
-  dependencies: DecisionDependencies & RegistrationDependencies,
-): ServedMethod[] {
-  return servedMethods([
-    bind(DiscoveryService, createDiscoveryService(service, dependencies)),
-    bind(ProtectionService, createProtectionService(service, dependencies)),
-    bind(RegistrationService, createRegistrationService(service, dependencies)),
-    bind(EvidenceService, createEvidenceService(service, dependencies)),
-  ]);
+/** The SDK's public methods over their domain. */
+export function sdkApi(service: string, dependencies: DecisionDependencies & RegistrationDependencies): FurtherApi {
+  return {
+    methods: servedMethods([
+      bind(DiscoveryService, createDiscoveryService(service, dependencies)),
+      bind(ProtectionService, createProtectionService(service, dependencies)),
+      bind(RegistrationService, createRegistrationService(service, dependencies)),
+      bind(EvidenceService, createEvidenceService(service, dependencies)),
+    ]),
+    services: new Map<DescService, readonly string[] | "all">([
+      [DiscoveryService, ["issuer_keys"]],
+      [ProtectionService, "all"],
+      [RegistrationService, ["issuer_keys", "store"]],
+      [EvidenceService, ["issuer_keys", "store"]],
+    ]),
+    pages: [],
+  };
 }
-
-/** Readiness checks that each public service needs. */
-export const healthNeeds: HealthOptions["services"] = new Map<string, readonly string[] | "all">([
-  [DiscoveryService.typeName, ["issuer_keys"]],
-  [ProtectionService.typeName, "all"],
-  [RegistrationService.typeName, ["issuer_keys", "store"]],
-  [EvidenceService.typeName, ["issuer_keys", "store"]],
-]);
 
 /** Services that need no credentials: health, those of further APIs, and reflection if it is on. */
 export function unauthenticatedServices(
   health: HealthAnswers,
   { reflection }: ServeConfig,
-  further: readonly DescService[],
-  open: readonly ServiceBinding[],
+  apis: readonly FurtherApi[],
 ): ServiceBinding[] {
+  const open = apis.flatMap(({ openServices = [] }) => openServices);
   const bindings = [bind(Health, health.service), ...open];
   if (!reflection) return bindings;
-  const services = [...publicServices, ...further, Health];
+  const services = [...apis.flatMap(({ services }) => [...services.keys()]), Health];
   const service = createReflectionService(() => createCatalog(services, [file_google_rpc_error_details]));
   return [...bindings, bind(ServerReflection, service.v1), bind(ServerReflectionAlpha, service.v1alpha)];
 }
@@ -114,7 +106,7 @@ export function serverOptions(
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas">,
   { clock, random, logger, metrics, tracing }: Machine,
   tls: TlsFiles | undefined,
-  apis: readonly FurtherApi[] = [],
+  apis: readonly FurtherApi[],
 ): ServerOptions {
   const memory = watchMemory();
   const rpcServices = apis.flatMap(({ rpcServices = [] }) => rpcServices);

@@ -24,14 +24,7 @@ import { createHealth, type ReadinessSource } from "../transport/unauthenticated
 import type { Callers } from "./callers.ts";
 import { followTls, type Machine } from "./followed-files.ts";
 import { furtherApis, healthNeedsOf, scopesByRpc } from "./further-apis.ts";
-import {
-  healthNeeds,
-  methodsOf,
-  publishedOptions,
-  type ServeConfig,
-  serverOptions,
-  unauthenticatedServices,
-} from "./gateway.ts";
+import { publishedOptions, type ServeConfig, sdkApi, serverOptions, unauthenticatedServices } from "./gateway.ts";
 import { livePlatform } from "./live-policy.ts";
 
 /** Parts of the public side. The caller closes them. */
@@ -75,12 +68,12 @@ export async function createPublicSide(
   const dependencies = { deployment, live, ledger, clock, random, hasher, observeEvidence, ...deciding };
   const takeItems: TakeItems = async (...items) => (quotas === undefined ? () => {} : takeForItems(quotas, ...items));
   const apis = [
+    sdkApi(config.serviceName, dependencies),
     ...furtherApis(config, { ...dependencies, takeItems }, authenticator),
     ...(sessionApi ? [sessionApi] : []),
   ];
-  const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
-  const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
-  const health = createHealth({ readiness, services, clock, timers });
+  const methods = apis.flatMap(({ methods }) => methods);
+  const health = createHealth({ readiness, services: healthNeedsOf(apis), clock, timers });
   const rpcMethods = apis.flatMap(({ rpcServices = [] }) => rpcServices.flatMap(unaryMethods));
   const useOf = quotaUses([...methods, ...rpcMethods]);
   const chainOptions: Parameters<typeof serverOptions>[2] = {
@@ -103,12 +96,7 @@ export async function createPublicSide(
       }),
       ...apis.flatMap(({ pages }) => pages),
     ],
-    unauthenticatedServices: unauthenticatedServices(
-      health,
-      config,
-      apis.flatMap(({ services }) => [...services.keys()]),
-      apis.flatMap(({ openServices = [] }) => openServices),
-    ),
+    unauthenticatedServices: unauthenticatedServices(health, config, apis),
   });
   if (tls !== undefined && tls.current !== first) server.replaceTls(tls.current);
   const { close } = server;

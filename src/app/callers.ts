@@ -25,7 +25,7 @@ import type { PortionCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { createSampler } from "../transport/calls/report.ts";
 import type { Machine } from "./followed-files.ts";
-import type { FurtherApi } from "./further-apis.ts";
+import type { EnabledApi } from "./further-apis.ts";
 import { openSessionRoute } from "./session-route.ts";
 
 type Config = ConfigFor<"serve">;
@@ -33,7 +33,7 @@ type Config = ConfigFor<"serve">;
 export interface Callers {
   readonly authenticator: Authenticator;
   /** Undefined without a session route. */
-  readonly sessionApi: FurtherApi | undefined;
+  readonly sessionApi: EnabledApi | undefined;
 }
 
 /**

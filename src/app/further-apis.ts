@@ -28,7 +28,7 @@ import type { HealthOptions } from "../transport/unauthenticated/health.ts";
 type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
 
 /** One enabled API. */
-export interface FurtherApi {
+export interface EnabledApi {
   /** Absent if it has no JSON routes. */
   readonly document?: FurtherDocument | undefined;
   /** Its methods, served like those of the SDK on all protocols. */
@@ -50,10 +50,10 @@ export interface FurtherApi {
 type Config = ConfigFor<"serve"> & FixedLimits;
 type OpentdfAuthenticator = Pick<Authenticator, "holderOf" | "tokenEndpointOf">;
 
-type Served = Omit<FurtherApi, "services" | "document">;
+type Served = Omit<EnabledApi, "services" | "document">;
 
 /** An API in the table: what no setting changes, and what serves it. */
-interface Row extends Pick<FurtherApi, "services"> {
+interface Row extends Pick<EnabledApi, "services"> {
   readonly serve: (config: Config, dependencies: BulkDependencies, authenticator: OpentdfAuthenticator) => Served;
   /** Its document. */
   readonly file?: URL;
@@ -85,7 +85,7 @@ export const furtherTable: Readonly<Record<FurtherName, Row & { readonly file: U
 };
 
 /** The APIs that the settings enable. */
-export function furtherApis(...given: Parameters<Row["serve"]>): readonly FurtherApi[] {
+export function furtherApis(...given: Parameters<Row["serve"]>): readonly EnabledApi[] {
   const [config] = given;
   const names = Object.keys(furtherTable) as (keyof typeof furtherTable)[];
   return names
@@ -160,13 +160,13 @@ function serveBulk({ serviceName, bulkIdleTimeoutMs }: Config, dependencies: Bul
 }
 
 /** Scopes of the SDK's methods and of those of further APIs. Throws for an unknown method. */
-export function scopesByRpc(scopes: ScopeTable, apis: readonly FurtherApi[]): (rpc: string) => readonly string[] {
+export function scopesByRpc(scopes: ScopeTable, apis: readonly EnabledApi[]): (rpc: string) => readonly string[] {
   const further = new Map(apis.flatMap(({ requiredScopes = [] }) => [...requiredScopes]));
   return (rpc) => further.get(rpc) ?? scopes.requiredByRpc(rpc);
 }
 
 /** Readiness checks that each service needs. */
-export function healthNeedsOf(apis: readonly FurtherApi[]): HealthOptions["services"] {
+export function healthNeedsOf(apis: readonly EnabledApi[]): HealthOptions["services"] {
   return new Map(
     apis.flatMap(({ services }) => [...services].map(([{ typeName }, needs]) => [typeName, needs] as const)),
   );

@@ -38,7 +38,7 @@ import type { HealthAnswers } from "../transport/unauthenticated/health.ts";
 import { createCatalog, createReflectionService } from "../transport/unauthenticated/reflection.ts";
 import { ingressOf } from "./callers.ts";
 import type { Machine } from "./followed-files.ts";
-import type { FurtherApi } from "./further-apis.ts";
+import type { EnabledApi } from "./further-apis.ts";
 
 /** Configuration of the service. */
 export type ServeConfig = ConfigFor<"serve"> & FixedLimits;
@@ -67,7 +67,7 @@ const idleTimeoutMs = 65_000;
 const maxHeaderBytes = 32 * 1024;
 
 /** The SDK's public methods over their domain. */
-export function sdkApi(service: string, dependencies: DecisionDependencies & RegistrationDependencies): FurtherApi {
+export function sdkApi(service: string, dependencies: DecisionDependencies & RegistrationDependencies): EnabledApi {
   return {
     methods: servedMethods([
       bind(DiscoveryService, createDiscoveryService(service, dependencies)),
@@ -89,7 +89,7 @@ export function sdkApi(service: string, dependencies: DecisionDependencies & Reg
 export function unauthenticatedServices(
   health: HealthAnswers,
   { reflection }: ServeConfig,
-  apis: readonly FurtherApi[],
+  apis: readonly EnabledApi[],
 ): ServiceBinding[] {
   const open = apis.flatMap(({ openServices = [] }) => openServices);
   const bindings = [bind(Health, health.service), ...open];
@@ -106,7 +106,7 @@ export function serverOptions(
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas">,
   { clock, random, logger, metrics, tracing }: Machine,
   tls: TlsFiles | undefined,
-  apis: readonly FurtherApi[],
+  apis: readonly EnabledApi[],
 ): ServerOptions {
   const memory = watchMemory();
   const rpcServices = apis.flatMap(({ rpcServices = [] }) => rpcServices);

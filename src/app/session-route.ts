@@ -15,7 +15,7 @@ import { noteSessionPeer } from "../transport/gate/chain.ts";
 import type { Page } from "../transport/rest/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
 import type { Machine } from "./followed-files.ts";
-import type { FurtherApi } from "./further-apis.ts";
+import type { EnabledApi } from "./further-apis.ts";
 
 /** Concurrent secret checks, which use up to 64 MiB each, and waiting calls: of one party, and in total. */
 const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
@@ -34,7 +34,7 @@ export async function openSessionRoute(
   counters: PortionCounters,
   { files, logger, clock, random }: Machine,
   peerOf: (inbound: InboundRequest) => SessionPeer,
-): Promise<{ readonly api: FurtherApi; readonly token: SessionTokenRule } | undefined> {
+): Promise<{ readonly api: EnabledApi; readonly token: SessionTokenRule } | undefined> {
   const parse = ([text = ""]: readonly string[]) => {
     const clients = parseClientFile(text, declared.current);
     const unread = undeclaredNames(

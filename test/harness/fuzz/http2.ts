@@ -71,7 +71,7 @@ function requestFrames(streamId: number, targets: readonly Target[], authorizati
         h2Frame(data, random.chance(0.97) ? endStream : 0, streamId, cut < sent.length ? sent.subarray(cut) : sent),
       );
     else if (random.chance(0.5))
-      frames.push(h2Frame(headers, endHeaders | endStream, streamId, h2Field("x-trailer", "a")));
+      frames.push(h2Frame(headers, random.pick([0, endHeaders]) | endStream, streamId, h2Field("x-trailer", "a")));
   }
   if (random.chance(0.08)) frames.push(h2Frame(reset, 0, streamId, random.bytes(4)));
   if (random.chance(0.05))

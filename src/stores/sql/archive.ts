@@ -26,7 +26,7 @@ const entriesOf = (
    WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
    ORDER BY entries.leaf_index LIMIT $4`;
 const entriesFrom = entriesOf(visibleOpening);
-/** As the store has it: an erasure that only the anchor notes leaves no gap in the log. */
+/** State of the store itself: an erasure that only the anchor notes leaves no gap in the log. */
 const walkFrom = entriesOf(openingIn("/*main.*/openings"));
 const policyRevisions = "SELECT revision FROM policy_revisions ORDER BY revision";
 
@@ -50,7 +50,7 @@ export interface ArchiveSource extends Pick<Database, "query" | "toError" | "clo
 /** The state of a log that may be signed, or why none may be. */
 type SignableState = { readonly head: LogState } | { readonly problem: string };
 
-/** An archive with what operators' commands ask besides. */
+/** An archive with what operators' commands need besides. */
 export type OperatorArchive = ReturnType<typeof archiveOver>;
 
 /** @param source whose queries see one state of the store */
@@ -87,7 +87,7 @@ export function archiveOver(source: ArchiveSource) {
     return await source.withNewest((queries) => findAnchorProblems(queries, noted));
   }
 
-  /** Returns the newest state, up to this one, that may be signed: what lies beyond the anchor was not answered yet. */
+  /** Returns the newest state, up to this one, that may be signed: records beyond the anchor were not answered yet. */
   async function signable(head: LogState): Promise<SignableState> {
     if ((await readCopyState(source))?.part === "target")
       return { problem: "a store is still being copied to this one" };
@@ -118,7 +118,7 @@ export function archiveOver(source: ArchiveSource) {
     /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */
     signingKeys: () => readPublicKeys(source),
     /**
-     * Those up to the key that a log has been rotated to: during a rotation, logs may still have the older one.
+     * The signing keys up to the log's current one: during a rotation, some logs may still have the older key.
      * Undefined if the log names a key that the store does not have.
      */
     async keysOfLog({ tenantId }: LogState): Promise<readonly Uint8Array[] | undefined> {

@@ -24,7 +24,7 @@ const isBackSql = (tenant: string) => `(EXISTS (SELECT 1 FROM /*main.*/openings 
              OR EXISTS (SELECT 1 FROM kept_answers
                          WHERE kept_answers.tenant_id = ${tenant}
                            AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL))`;
-/** Records and their erasures, of which either may be missing, with the record that says so. */
+/** Records and their erasures, with the record of the erasure. Either may be missing. */
 const recordsAndErasures = (from: string) => `
   SELECT entry.record_id, entry.leaf_index, entry.leaf, erasures.record_id AS erased_record_id,
          erasures.leaf_index AS erased_leaf_index, erasure_leaf_index, erasure.leaf AS erasure_leaf,
@@ -56,11 +56,11 @@ export interface FoundRecord {
   readonly kind: RecordKind;
   /** Its erasure; `wasErased` is false if a backup brought parts of the record back. */
   readonly earlier: ErasedRecord | undefined;
-  /** Undefined if it may be, or was. */
+  /** Undefined if it may be erased, or was. */
   readonly refusal: ReapplyRefusal | undefined;
 }
 
-/** Returns those of the records that the tenant has, in the order of the call, like their erasures' leaves. */
+/** Returns the given records that the tenant has, in the given order. Erasure leaves are appended in the same order. */
 export async function findErasable(
   queries: Queries,
   tenantId: TenantId,
@@ -267,7 +267,7 @@ async function unrecordedOf(
     }));
 }
 
-/** Which erasures: those whose opening or answer came back, or all others, after a leaf index, -1 at first. */
+/** Selects erasures after a leaf index, -1 at first: those whose opening or answer was restored, or all others. */
 interface ErasuresAfter {
   readonly isBack: boolean;
   readonly after: number;
@@ -302,7 +302,7 @@ async function erasuresAfter(queries: Queries, tenantId: TenantId, { isBack, aft
   return { erasures, after: rows.length < maxErasedAtOnce ? undefined : erasures.at(-1)?.leafIndex };
 }
 
-/** Returns why what came back of an erased record is not removed. */
+/** Returns why restored parts of an erased record are not removed. */
 function refusalOfErased(row: Row, holdOn: HoldOn): ReapplyRefusal | undefined {
   const { record_id, leaf_index } = row;
   if (record_id !== row.erased_record_id || leaf_index !== row.erased_leaf_index || !saysErased(row))
@@ -311,7 +311,7 @@ function refusalOfErased(row: Row, holdOn: HoldOn): ReapplyRefusal | undefined {
   return refusalOf(kind, record_id as RecordId, holdOn);
 }
 
-/** Whether the leaf of the erasure is there, and is that of the record that erased this one. */
+/** Whether the erasure's leaf exists, opens, and names this record and its leaf. */
 function saysErased(row: Row): boolean {
   const parts = [row.erasure_leaf, row.erasure_sealed, row.erasure_opening] as [Uint8Array, Uint8Array, Uint8Array];
   try {

@@ -28,16 +28,19 @@ export interface AppendedLog {
 /** Bound of the logs whose durable state is remembered. About 200 bytes each. */
 const maxConfirmed = 16_384;
 
-/** What a process remembers of a log, to append to it without reading. */
+/** State of a log that a process remembers, to append without reading. */
 interface RememberedLog {
   readonly edge: RightEdge;
   readonly root: Hash;
   readonly waiting: Waiting | undefined;
 }
 
-/** Bound over all logs: a thousand or more. Of an evicted log, tiles are read, and waiting records once in 64 leaves. */
+/**
+ * Bound over all logs, enough for a thousand. After an eviction, the next append reads the log's tiles again, and its
+ * waiting records once in 64 leaves.
+ */
 const maxRememberedBytes = 64 * 1024 * 1024;
-/** Estimated size of an edge, and of what stands around the terms of a leaf. */
+/** Estimated size of an edge, and of a leaf's terms without their bytes. */
 const [edgeBytes, leafBytes] = [32 * 1024, 256];
 
 function sizeOf({ waiting }: RememberedLog): number {

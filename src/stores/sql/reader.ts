@@ -59,7 +59,7 @@ export function storeReader(database: ReadDatabase, noted?: string) {
       return orDamaged(`the audit path of ${what}`, () => committedRecord(logged, own, tree));
     },
 
-    /** In one snapshot: a leaf that enters the index between two reads would be found by neither. */
+    /** In one snapshot: between two reads, a leaf could enter the index unseen by both. */
     search(query: SearchQuery): Promise<SearchPage> {
       return database.snapshot((queries) => searchRecords(queries, query), query.tenantId);
     },

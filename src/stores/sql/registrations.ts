@@ -56,7 +56,7 @@ const reliedOn = (asked: string, tenant: string) => `
             LEFT JOIN erasures ON erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)
          AS ranked
    WHERE place <= ${maxRows}`;
-/** Rows of whole artifacts, up to a page. Marks artifacts of later pages (`is_later`), of which the first is none. */
+/** Rows of whole artifacts, up to a page. Marks artifacts of later pages (`is_later`); the first is never marked. */
 const reliedPage = onRows(
   { artifact: "bytea" },
   (asked, tenant) => `
@@ -85,12 +85,12 @@ const toIndex = `SELECT leaf_index AS "leafIndex", record_id AS "recordId", leaf
              AND position($4::bytea IN leaf) > 0) AS registered
    WHERE up_to - octet_length(leaf) - octet_length(sealed) < ${pageBytes}
    ORDER BY leaf_index`;
-/** Rows of erased records stay: only they say which artifact the record was of. */
+/** Rows of erased records stay: nothing else names the artifact of the record. */
 const clear = `DELETE FROM registered_artifacts AS registered
    WHERE tenant_id = $1 AND NOT EXISTS
      (SELECT 1 FROM erasures WHERE erasures.tenant_id = $1 AND erasures.leaf_index = registered.leaf_index)`;
 
-/** Leaves of which one statement finds the registrations. */
+/** Leaves whose registrations one statement finds. */
 const leavesEach = 1_024;
 
 /** Returns the key of a tenant's index; undefined before the first registration. */

@@ -51,7 +51,7 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       PRIMARY KEY (tenant_id, level, tile_index)
     );
 
-    -- What was answered to calls that may come again. Sealed under the record's opening: both are erased together.
+    -- Answers that are kept for retries. Sealed under the record's opening: both are erased together.
     CREATE TABLE kept_answers (
       tenant_id text NOT NULL,
       scope bytea NOT NULL CHECK (length(scope) = 32),
@@ -64,7 +64,7 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
     CREATE INDEX kept_answers_by_age ON kept_answers (tenant_id, kept_at_ms);
     CREATE INDEX kept_answers_by_leaf ON kept_answers (tenant_id, leaf_index);
 
-    -- Records that were erased: what a backup brings back of them is erased again.
+    -- Erased records. If a backup restores parts of them, those parts are erased again.
     CREATE TABLE erasures (
       tenant_id text NOT NULL,
       record_id text NOT NULL,
@@ -73,7 +73,7 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       PRIMARY KEY (tenant_id, record_id)
     );
 
-    -- What must not be erased. The record is empty where the hold covers the whole tenant.
+    -- Legal holds: these records must not be erased. The record is empty if the hold covers the whole tenant.
     CREATE TABLE legal_holds (
       tenant_id text NOT NULL,
       record_id text NOT NULL,
@@ -82,8 +82,8 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       PRIMARY KEY (tenant_id, record_id)
     );
 
-    -- Key of the search index of a log. It stands apart like openings, because who has both key and terms can try which
-    -- values were recorded.
+    -- Key of the search index of a log. It is stored apart, like openings: with both key and terms, an attacker can
+    -- test guesses of recorded values.
     CREATE TABLE search_keys (
       tenant_id text NOT NULL PRIMARY KEY,
       key bytea NOT NULL CHECK (length(key) = 32),
@@ -91,8 +91,8 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       filled_to bigint NOT NULL CHECK (filled_to >= 0)
     );
 
-    -- What up to 64 leaves that stand side by side are found by: each of their terms once, with the leaves that it finds.
-    -- A search looks into the segments of a block, which is 1,024 leaves; an erasure finds them by their leaves.
+    -- Search terms of up to 64 adjacent leaves: each term once, with the leaves that it finds. A search reads the
+    -- segments of a block of 1,024 leaves; an erasure finds segments by their leaves.
     CREATE TABLE search_segments (
       tenant_id text NOT NULL,
       first_leaf bigint NOT NULL CHECK (first_leaf >= 0),
@@ -101,14 +101,14 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       PRIMARY KEY (tenant_id, first_leaf)
     );
 
-    -- Key of the index of registrations. It stands apart like openings, and like keys of search indexes.
+    -- Key of the index of registrations. It is stored apart, like openings and keys of search indexes.
     CREATE TABLE artifact_keys (
       tenant_id text NOT NULL PRIMARY KEY,
       key bytea NOT NULL CHECK (length(key) = 32)
     );
 
-    -- Registrations that count, by artifact, whose name is stored as what it is under the key. One that is erased keeps
-    -- its row, which then says that something is not known any more. Few are relied on, however many there are.
+    -- Registrations in effect, by the HMAC of the artifact's name under the index key. The row of an erased one stays,
+    -- and then shows that something is no longer known. Few are relied on, however many there are.
     CREATE TABLE registered_artifacts (
       tenant_id text NOT NULL,
       artifact bytea NOT NULL CHECK (length(artifact) = 32),

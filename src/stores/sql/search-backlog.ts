@@ -1,6 +1,6 @@
 /**
- * What an append adds to the search index of a log. The terms of one record would change pages all over the index, so
- * the newest leaves wait, and enter the index as a segment of up to 64. A search reads every waiting leaf.
+ * Additions of an append to the search index of a log. The terms of one record would change pages all over the index,
+ * so the newest leaves wait, and enter the index as a segment of up to 64. A search reads every waiting leaf.
  */
 import { indexedOf, type LeafRange, StoredTerms } from "../../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../../ledger/search/search-terms.ts";
@@ -63,7 +63,7 @@ export interface ReadAgain {
   readonly records: readonly IndexedRecord[];
 }
 
-/** What has to be written to the index. */
+/** Changes to write to the index. */
 export interface SearchAddition {
   readonly segments: readonly Segment[];
   /** The index has the leaves before this one then; undefined if it stays as it is. */

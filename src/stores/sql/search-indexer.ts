@@ -46,8 +46,8 @@ export async function rebuildIndexes(
     );
   const searchKey = random(new Uint8Array(searchKeyBytes));
   /**
-   * Begins an index if the log has lost its key: without that its segments find nothing, and stand in the way of others.
-   * Removes those of a block. Resolves with whether there may be more.
+   * Begins an index if the log has lost its key: segments of a lost key find nothing, and block new ones. Removes those
+   * of one block. Resolves with whether there may be more.
    */
   const begin = (first: number) =>
     write(async (transaction, size) => {
@@ -65,7 +65,7 @@ export async function rebuildIndexes(
     write(async (transaction, size) => {
       const index = await indexOf(transaction, tenantId);
       if (index === undefined) throw new UnstorableError(`the index of tenant ${tenantId} lost its key`);
-      // No segment of this key stands across a boundary.
+      // No segment of this key crosses a boundary.
       const end = Math.min(size, lastBoundary(index, first + Math.max(leavesEach, 2 * appended(size))));
       const read = await readToIndex(transaction, [{ tenantId, first, end }], Number.MAX_SAFE_INTEGER);
       const { records, erased, damaged } = read.get(tenantId) ?? { records: [], erased: 0, damaged: [] };

@@ -41,7 +41,7 @@ function bitsOfTerms(terms: number): string {
      WHERE ${within} AND ${places.map((place) => `${place} > 0`).join(" AND ")}
      ORDER BY first_leaf`;
 }
-/** Bytes that a look reads. Lengths are known without the values. */
+/** Bytes that a lookup reads. Lengths are known without the values. */
 const bytesWithin = `SELECT coalesce(sum(length(terms)), 0)::bigint AS bytes FROM search_segments
    WHERE ${within}`;
 const replace = "UPDATE search_segments SET terms = $3 WHERE tenant_id = $1 AND first_leaf = $2";

@@ -82,7 +82,7 @@ export async function searchRecords(queries: Queries, asked: SearchQuery): Promi
   return { ...page, size, found: query.summary === true ? await withEvidence(log, page.found) : page.found };
 }
 
-/** Completes the ids of records of which only the beginning is given; returns that of several records. */
+/** Completes prefixes of record ids. Returns a prefix that several records have. */
 async function withWholeIds(
   { queries, tenantId }: IndexedLog,
   terms: readonly SearchTerm[],
@@ -145,7 +145,7 @@ function lastPart({ first, end }: LeafRange): LeafRange {
   return { first: Math.max(first, (blockOf(end - 1) + 1 - blocksEach) * blockLeaves), end };
 }
 
-/** Returns the range of the query's leaves; a record id leaves one at most. */
+/** Returns the range of leaves that the query covers: at most one leaf if it has a record id. */
 async function rangeOf(log: IndexedLog, query: SearchQuery): Promise<LeafRange> {
   const { terms, fromMs, toMs, after, newest } = query;
   let first = fromMs === undefined ? 0 : await firstFrom(log, fromMs);

@@ -134,7 +134,7 @@ export async function checkLogs(queries: Queries, originPrefix: string, nowMs: n
   const origins = (await heads(queries)).map(({ origin }) => origin);
   const problem = originPrefixProblem(origins, originPrefix);
   if (problem !== undefined) throw new IncompatibleStoreError(problem, "SVC_LEDGER_ORIGIN");
-  // Times never go back within a log: new records would get the time of its newest until the clock reaches that.
+  // Times never go back within a log: until the clock reaches the newest time, new records would get that time.
   const [ahead] = await logsAhead(queries, nowMs);
   if (ahead !== undefined)
     throw new IncompatibleStoreError(

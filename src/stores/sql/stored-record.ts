@@ -32,7 +32,7 @@ export function openStoredBytes(what: string, leaf: Uint8Array, sealed: Uint8Arr
   return orDamaged(what, () => open(sealed, opening, parseLeaf(leaf).commitment));
 }
 
-/** Reads. Throws `DamagedError`, which names `what`, if that throws. */
+/** Calls `read`. Throws `DamagedError`, which names `what`, if it throws. */
 export function orDamaged<Value>(what: string, read: () => Value): Value {
   try {
     return read();
@@ -72,8 +72,8 @@ export interface OwnRange extends LeafRange {
 }
 
 /**
- * Reads records of leaves: all, or the first of them up to a bound of bytes over all tenants. Without erased records. A
- * tenant of whom nothing was read is missing.
+ * Reads records of leaves: all, or the first of them up to a bound of bytes over all tenants. Erased
+ * records are omitted, and so is a tenant if none of its records was read.
  */
 export async function readToIndex(
   queries: Queries,

@@ -10,8 +10,8 @@ export interface TermRow {
 }
 
 /**
- * The stored terms that a leaf is found by, one behind the other: in Latin-1, because a text has its own memory, and a
- * small buffer keeps a block of Node's pool.
+ * The stored terms of a leaf, concatenated. A string in Latin-1, not a Buffer: a small Buffer would keep a whole block
+ * of Node's pool in memory.
  */
 export interface LeafTerms {
   readonly leafIndex: number;
@@ -51,7 +51,7 @@ export function packTerms(firstLeaf: number, leaves: readonly LeafTerms[]): Uint
   return packed.subarray(0, places.size * entryBytes);
 }
 
-/** Word by word, because `Buffer.compare` takes longer to be called than sixteen bytes take. */
+/** Compares word by word: for sixteen bytes, the call of `Buffer.compare` would take longer. */
 function isSame(terms: Buffer, at: number, packed: Buffer, place: number): boolean {
   for (let word = 0; word < storedTermBytes; word += 4)
     if (terms.readInt32BE(at + word) !== packed.readInt32BE(place + word)) return false;

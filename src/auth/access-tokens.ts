@@ -314,7 +314,7 @@ function onlyVerifier(
 }
 
 function claimedIssuer(token: string): string | undefined {
-  // What is no JWT is refused like a token of an unknown issuer.
+  // A token that is not a JWT is refused like one of an unknown issuer.
   const iss: unknown = orUndefined(() => decodeJwt(token))?.iss;
   return typeof iss === "string" ? iss : undefined;
 }

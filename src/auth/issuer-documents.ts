@@ -71,7 +71,7 @@ function fetchOverTls(
       incoming.destroy();
       refuse(statusCode);
     });
-    // An unexpected upgrade is no other event.
+    // For an unexpected upgrade, Node emits this event only.
     outgoing.once("upgrade", ({ statusCode }, socket) => {
       socket.destroy();
       refuse(statusCode);
@@ -148,7 +148,7 @@ function isSignatureKey(key: unknown): key is JWK {
   return (kty === "RSA" || kty === "EC" || kty === "OKP") && (use === undefined || use === "sig");
 }
 
-/** Whether what is at the URL comes over https, or over http on loopback as the issuer itself. */
+/** Whether the URL is https, or http if both the URL and the issuer are on loopback. */
 export function isAllowed(url: URL, issuer: URL): boolean {
   if (url.protocol === "https:") return true;
   return url.protocol === "http:" && isLoopbackHost(url.hostname) && isLoopbackHost(issuer.hostname);

@@ -41,9 +41,9 @@ export type ProofOfPossessionRule = NoPossessionRule | MutualTlsRule | DpopRule;
 export interface PossessionMethod {
   readonly scheme: TokenScheme;
   /**
-   * Checks what a call must show before a signature is checked or anything is fetched: the certificate that its token
-   * names, or a proof by the token's key that is good but for its signature. For an opaque token, any certificate or
-   * proof.
+   * Checks, before any signature is checked or anything is fetched, that the call has the certificate that its token
+   * names, or a proof by the token's key that is valid except for its unchecked signature. For an opaque token, any
+   * certificate or proof.
    * @throws ServiceError `proof_of_possession_failed`
    */
   beforeSignature(token: string, claimed: VerifiedToken | "unknown", inbound: InboundRequest): void | Promise<void>;

@@ -55,7 +55,7 @@ export interface SignIn {
   check(): Promise<void>;
   /** Begins at the issuer; `flow` is the value of the browser's cookie. Rejects with `issuer_unavailable`. */
   begin(returnTo: string): Promise<{ readonly location: string; readonly flow: string }>;
-  /** Ends what `begin` began in the same browser, by the parameters of the redirect, in the turn of its address. */
+  /** Completes the sign-in of the same browser with the parameters of the redirect. Queued, fairly by address. */
   finish(
     parameters: URLSearchParams,
     flow: string,
@@ -76,7 +76,7 @@ export function createSignIn(options: SignInOptions): SignIn {
   const issuerUrl = new URL(issuer);
   const context: FetchContext = { ...options, signal: new AbortController().signal };
   const key = new Uint8Array(hkdfSync("sha256", clientSecret, url, `console sign-in ${clientId}`, 32));
-  /** By address, because a stranger can begin a sign-in too, and end it with a code that the issuer takes long to refuse. */
+  /** By address: an attacker can begin sign-ins too, and end them with codes that the issuer takes long to refuse. */
   const slots = createFairSemaphore({ maximum: 4, maximumWaitingEach: 8, maximumWaiting: 64 });
   const ended = new Set<string>();
   let documents: { readonly found: ReturnType<typeof discover>; readonly atMs: number } | undefined;
@@ -176,7 +176,7 @@ export function createSignIn(options: SignInOptions): SignIn {
       if (redirect.iss !== undefined && redirect.iss !== issuer) return "refused";
       const work = () => identityOf(redirect, String(begun.verifier), String(begun.nonce));
       const claims = await slots.run(addressGroup(address), work, context.signal).catch(() => undefined);
-      // A name of a person, as of a principal: in logs it must be one text.
+      // The rules of principal ids apply, because log lines contain the name.
       const sub = typeof claims?.sub === "string" ? parsePrincipalId(claims.sub) : undefined;
       if (claims === undefined || sub === undefined) return "refused";
       const roles = rolesIn(claims[rolesClaim]);

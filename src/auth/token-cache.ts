@@ -89,7 +89,7 @@ export function cacheVerifications(
     return keys === undefined ? undefined : revision;
   }
 
-  /** If the clock goes back, it may be before a token's `nbf`, or before the `exp` that it was refused for. */
+  /** False for entries of the future: if the clock went back, a token may be before its `nbf`, or valid again. */
   function isRecent({ atMs, value: { lookAgainAtMs = Number.POSITIVE_INFINITY } }: Entry<Verification>): boolean {
     const ageMs = clock.now() - atMs;
     return ageMs >= 0 && ageMs < maximumAgeMs && clock.now() < lookAgainAtMs;

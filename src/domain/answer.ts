@@ -79,7 +79,7 @@ export function decisionWarnings(
     ...(content_digest === undefined ? [warnings.noContentDigest] : digestWarnings("content_digest", content_digest)),
     ...digestWarnings("artifact_digest", artifact_digest),
     ...cidWarnings("artifact_cid", artifact_cid),
-    // Of policy-resolve, which asks for no profile, none is replaced.
+    // A policy-resolve request names no profile, so none is replaced.
     ...(isOverridden ? [warnings.profileOverridden] : []),
     ...ofPolicy,
   ];

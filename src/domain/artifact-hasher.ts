@@ -24,7 +24,7 @@ interface HasherOptions {
 export interface QueuedHasher extends ArtifactHasher {
   /** Objects that wait for their turn. */
   readonly waiting: number;
-  /** Rejects what waits or is at work. */
+  /** Rejects all queued and running hashes. */
   close(): void;
 }
 
@@ -33,10 +33,10 @@ export function createArtifactHasher({
   maxTenantPendingChars = 32 * 1024 * 1024,
   onWaited = () => {},
 }: HasherOptions = {}): QueuedHasher {
-  /** Characters bound what waits. */
+  /** The queue is bounded by characters, not by entries. */
   const unbounded = Number.POSITIVE_INFINITY;
   const turns = createFairSemaphore({ maximum: 1, maximumWaitingEach: unbounded, maximumWaiting: unbounded });
-  /** Characters that wait or are at work, by tenant and of all. */
+  /** Characters that are queued or being hashed, by tenant and in total. */
   const pendingChars = localSums();
   const closing = new AbortController();
   return {

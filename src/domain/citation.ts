@@ -18,7 +18,7 @@ export interface Citation {
   readonly result: CitationResult;
   /** Evidence that a matched decision expects. */
   readonly evidenceExpected?: readonly string[];
-  /** Names of the artifact of a matched decision to rewrap one: see `artifactNames`. */
+  /** If a matched decision is about a rewrap: the names of its artifact, see `artifactNames`. */
   readonly rewraps?: readonly string[];
 }
 
@@ -70,11 +70,11 @@ function compare(
   if (citing.operation === "deny") {
     if (!isDenial) return "mismatch";
   } else {
-    // On every route, a rewrap serves one, of a key or of data.
+    // A rewrap of a key or of data serves the operation `rewrap` on every route.
     if (servedOperation[decision.request.operation as PolicyAction] !== citing.operation) return "mismatch";
     if (isDenial) return "denied";
   }
-  // While the newest record is ahead of the clock, the log's time stands still; the id has the clock's time.
+  // If the clock is behind the newest record, `recorded_at` repeats that record's time; the id has the clock's time.
   const ageMs = clock.now() - Math.min(Date.parse(decision.recorded_at), recordIdTimeMs(decision.record_id));
   return ageMs > deployment.decisionMaxAgeSeconds * 1000 ? "expired" : "matched";
 }

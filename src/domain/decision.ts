@@ -96,7 +96,7 @@ export async function decide(
   };
 }
 
-/** Policies map the names of actions too, and those that did may have been replaced while the call waited. */
+/** Policies also map names of actions to operations, and may have been replaced while the call waited. */
 function requireSameAction(engine: PolicyEngine, { route, request }: DecisionRequest): void {
   if (route !== "evaluation" || request.requested_action === undefined) return;
   if (engine.actions.get(request.requested_action) === request.operation) return;
@@ -104,7 +104,7 @@ function requireSameAction(engine: PolicyEngine, { route, request }: DecisionReq
   throw new ServiceError("policy_unavailable", message, { retryAfterSeconds: 1 });
 }
 
-/** The route whose scopes a question needs: for AuthZEN, the one that asks the same for the caller. */
+/** The route whose scopes a question needs: for AuthZEN, the SDK's route that decides the same operation. */
 export function scopedRoute({ route, request }: DecisionRequest): SdkRoute {
   if (route !== "evaluation") return route;
   return actionGroups.keyOperation?.includes(request.operation) ? "key-access-plan" : "policy-resolve";

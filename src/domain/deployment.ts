@@ -36,7 +36,7 @@ export interface DomainDependencies {
 // Checks of what a deployment supports.
 
 /**
- * The protection operation that an operation is or serves: a key is wrapped to protect, unwrapped to access. It decides
+ * The protection operation of each operation: a key is wrapped to protect, and unwrapped to access. The table decides
  * which key operations a deployment supports, and which decisions may be cited.
  */
 export const servedOperation: Readonly<Record<PolicyAction, ProtectionOperation>> = {
@@ -78,8 +78,8 @@ export function unsupported(
 }
 
 /**
- * Violations of a question. Every decision request passes here, each of a call with several before the first is decided:
- * a rule about all of them belongs here.
+ * Violations of a question. Every decision request passes here before it is decided: a rule about all of them belongs
+ * here.
  */
 export function wrongQuestion(deployment: Deployment, request: Named): readonly Violation[] {
   return unsupported(deployment, request);

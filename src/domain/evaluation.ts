@@ -121,7 +121,7 @@ export function createEvaluations(dependencies: EvaluationDependencies) {
   };
 }
 
-/** The violation under the member of the question that the request's comes from. */
+/** Renames the violation's field to the question's member. */
 function asAsked(violation: Violation): Violation {
   const { field } = violation;
   return { ...violation, field: field === "operation" ? "action.name" : `resource.properties.${field}` };
@@ -195,7 +195,7 @@ function readCandidate(searched: Searched, question: Question, candidate: JsonVa
   seen.add(name);
   if (properties !== null && !isObject(properties)) return fault(".properties", "json.type", "must be an object");
   const common = question[searched].properties;
-  // Its own come first, so that paths count as its own do.
+  // The candidate's own properties come first, so that positions in paths of violations are theirs.
   const all = { ...properties, ...common, ...properties };
   if (searched === "action") return { name, properties: all };
   const { type } = question[searched];

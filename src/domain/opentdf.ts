@@ -26,7 +26,7 @@ export interface TdfFile {
 
 /**
  * Reads the attributes; undefined if they name several decisions, because the registrations of only one would count.
- * A value that is no id of a decision is that of another organisation's attribute.
+ * A value that is not a decision's id belongs to an attribute of another organisation.
  *
  * @param attributes not empty
  */

@@ -28,8 +28,8 @@ interface QuotaRequest {
   readonly tenantId: TenantId;
   readonly amounts: QuotaAmounts;
   /**
-   * What the call itself took, if this comes beside it: refused if both are above a period's limit. Otherwise a call
-   * above the limit uses the whole limit.
+   * Amounts that the call has already taken, if this adds to them: refused if the sum is above a period's limit.
+   * Otherwise a call above the limit uses the whole limit.
    */
   readonly beside?: QuotaAmounts;
   readonly signal: AbortSignal;

@@ -1,5 +1,5 @@
 /**
- * What the ledger knows about the artifact of a question. Which registrations count was decided when they were recorded
+ * Facts of the ledger about the artifact of a question. Which registrations count was decided when they were recorded
  * (`ledger/artifacts/registrations.ts`); this file derives what they state, for a decision and for its later evaluation
  * alike.
  */

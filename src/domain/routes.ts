@@ -70,8 +70,8 @@ const authzenTable = [
 ] as const;
 
 /**
- * Each with the member of the metadata that has its URL. Further scopes, by question, are required when the questions are
- * read.
+ * Each route, with the metadata member that holds its URL. A question may require more scopes; they are checked when
+ * the questions are read.
  */
 export const authzenRoutes = authzenTable.map(([method, path, endpoint]) => {
   return { path, rpc: `AuthorizationService/${method}`, like: "policy-resolve", endpoint } as const;

@@ -1,6 +1,6 @@
 /**
- * The data files that settings name, in YAML or JSON. The file of token issuers has the claims and tenants of each, and
- * how it is asked about its tokens; that of quotas has defaults and tenants' own.
+ * The data files that settings name, in YAML or JSON. The file of token issuers has each issuer's claims, tenants and
+ * introspection. The file of quotas has defaults and quotas of single tenants.
  */
 import * as v from "valibot";
 import {
@@ -76,7 +76,7 @@ const tenants = v.pipe(
   }),
 );
 
-/** How the issuer is asked about its tokens (RFC 7662). */
+/** Introspection of the issuer's tokens (RFC 7662). */
 const introspection = v.pipe(
   members({
     endpoint: href,
@@ -220,8 +220,8 @@ const quotas = members({
 const file = members({ default: v.optional(quotas, {}), tenants: v.optional(mapOf(tenantId, quotas), {}) });
 
 /**
- * Parses the file's text: `default` and `tenants`, each with quotas by name. A tenant keeps the defaults that it does not
- * name. Throws an Error with all problems.
+ * Parses the file's text: `default` and `tenants`, each with quotas by name. A tenant inherits the defaults that it
+ * does not override. Throws an Error with all problems.
  */
 export function parseQuotaFile(text: string): QuotaTable {
   const { default: given, tenants } = readDataFile(text, file);

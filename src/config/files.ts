@@ -108,7 +108,7 @@ function attempt(problem: () => string | undefined): string | undefined {
   }
 }
 
-/** The problem of a private key, by itself or as the key of the certificate whose setting has this name. */
+/** The problem of a private key: it cannot be parsed, or is not the key of the certificate that `setting` names. */
 function keyProblem(path: string, certificate: string | undefined, setting: string, files: Files): string | undefined {
   const key = parseKey(files.readText(path));
   if (key === undefined) return "is not a private key in PEM, without a passphrase";
@@ -168,8 +168,8 @@ const secrets: readonly Key[] = [
 ];
 
 /**
- * Write for group and others, read for others. A group may read: orchestrators mount secrets as root's, readable for
- * the group that the process is given.
+ * Write access for group and others, read access for others. A group may read: orchestrators mount secrets that root
+ * owns and that the process's group can read.
  */
 const tooOpen = 0o026;
 /** A process that can write the file can authenticate as its owner. */

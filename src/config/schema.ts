@@ -46,7 +46,7 @@ export function oneOf<const T extends string>(words: readonly T[]) {
   return v.pipe(text, v.picklist(words, `must be one of ${words.join(", ")}`));
 }
 
-/** Converts a text. The function returns undefined, or throws an Error with its own message, for a wrong one. */
+/** Converts a text. The function returns undefined for an invalid one. */
 export function parsed<T>(parse: (text: string) => T | undefined, problem: string) {
   return v.rawTransform<string, T>(({ dataset: { value }, addIssue, NEVER }) => {
     const result = parse(value);
@@ -91,7 +91,7 @@ export function members<const Entries extends v.ObjectEntries>(entries: Entries)
   );
 }
 
-/** A map from names that the caller of this function does not know. `v.record` would leave out names such as `constructor`. */
+/** A map with arbitrary names. `v.record` would omit names such as `constructor`. */
 export function mapOf<Name, T>(name: v.GenericSchema<string, Name>, value: Schema<T>) {
   return v.pipe(
     anyMap,

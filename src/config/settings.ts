@@ -323,11 +323,11 @@ export const settings = Object.fromEntries(
 export const fixedLimits = {
   /** Polling interval of the policy directory. */
   policyPollMs: 1_000,
-  /** For a request body to arrive. */
+  /** Time for a request body to arrive. */
   bodyTimeoutMs: 10_000,
-  /** For one call, whatever deadline it requests. */
+  /** Longest duration of one call, even if it requests a longer deadline. */
   maxDeadlineMs: 30_000,
-  /** For a caller to read an answer, and for a silent peer with an open stream to answer a PING. */
+  /** Time for a caller to read an answer, and for a silent peer with an open stream to answer a PING. */
   answerTimeoutMs: 30_000,
   /** Idle time after which a stream of evidence or registrations ends. */
   bulkIdleTimeoutMs: 60_000,

@@ -41,7 +41,7 @@ const samplers = [
   ...["always_on", "always_off", "traceidratio"],
   ...["parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"],
 ] as const;
-/** Of the queue; each span takes about 2 KiB. */
+/** Most spans in the queue; each takes about 2 KiB. */
 const mostSpans = 65_536;
 
 function settingsOf(
@@ -79,7 +79,7 @@ function settingsOf(
   };
 }
 
-/** The URL for traces; the one for all signals gets their path appended. */
+/** The URL for traces. If only the URL for all signals is set, appends the path for traces to it. */
 function endpointOf(read: Variables): URL | undefined {
   const own = read.value(`${exporterPrefix}TRACES_ENDPOINT`, url);
   if (own !== undefined) return own;
@@ -95,7 +95,7 @@ function tlsOf(read: Variables, files: Pick<Files, "readText">) {
       try {
         return path === undefined ? undefined : files.readText(path);
       } catch {
-        // Without its own authorities it would trust all public ones.
+        // Without the configured authority, the exporter would trust every public one.
         read.problems.push(`${name}: cannot be read`);
         return undefined;
       }

@@ -70,7 +70,7 @@ const httpUrl = v.pipe(
   }, "must be a URL without user information, query or fragment"),
 );
 
-/** As the library writes it. */
+/** An `httpUrl` in the normalized form of the `URL` class. */
 export const href = v.pipe(
   httpUrl,
   v.transform((value) => new URL(value).href),

@@ -19,12 +19,12 @@ function weak<const Keys extends readonly [Key, ...Key[]]>(
   return { keys, isWeak, problem };
 }
 
-/** The first setting is worth nothing without the second. */
+/** The first setting requires the second. */
 function needs(key: Key, needed: Key, problem: string): Weakness {
   return weak([key, needed], (config) => config[key] !== undefined && config[needed] === undefined, problem);
 }
 
-/** The setting is worth nothing without tokens. */
+/** The setting requires that callers send tokens. */
 function needsTokens(key: "oidcIssuers" | "opentdf" | "sessionClients", what: string): Weakness {
   const problem = `${what}, which SVC_AUTH_MODE=trusted_headers does not take`;
   return weak([key, "authMode"], (config) => Boolean(config[key]) && config.authMode === "trusted_headers", problem);

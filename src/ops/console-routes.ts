@@ -19,7 +19,7 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** Names that Vite gives: they carry the hash of the content. No separator, so that none leads out of the folder. */
+/** File names from Vite, which contain a hash of the content. They have no slash, which prevents path traversal. */
 const assetName = /^[A-Za-z0-9_-]+\.(css|js|svg)$/;
 
 /**

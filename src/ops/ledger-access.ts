@@ -75,7 +75,7 @@ export interface LedgerRoutesOptions {
   readonly logger: Pick<Logger, "info">;
 }
 
-/** What the routes of logs are made with: the scope that they are added to, what they show, and in which turns. */
+/** What the routes of logs need: the scope to add them to, the data to serve, and the concurrency limits. */
 export interface LedgerScope extends LedgerRoutesOptions, ServedLogs {
   readonly scope: FastifyInstance;
   readonly viewerLimits: ViewerLimits;
@@ -119,8 +119,8 @@ export function tenantOfRequest(request: FastifyRequest): TenantId {
 }
 
 /**
- * The log in a request's path, for what shows the content of its records. Throws the refusal if the viewer may not search
- * by content.
+ * The log in a request's path, for routes that show the content of its records. Throws the refusal if the viewer may
+ * not search by content.
  */
 export function contentOf(request: FastifyRequest): { readonly tenantId: TenantId; readonly isOperator: boolean } {
   const { contentRefusal, tenantIds } = viewerOfRequest(request);
@@ -128,7 +128,7 @@ export function contentOf(request: FastifyRequest): { readonly tenantId: TenantI
   return { tenantId: tenantOfRequest(request), isOperator: tenantIds === undefined };
 }
 
-/** Logs who looks into which log, and by which parameters, without their values. */
+/** Logs the viewer, the log and the names of the parameters of a search. */
 export function noteSearch(logger: Pick<Logger, "info">, request: FastifyRequest, fields: readonly string[]): void {
   const { operator, tenantIds, principalId } = viewerOfRequest(request);
   const { log } = request.params as { readonly log?: string };
@@ -180,8 +180,8 @@ export function createViewerLimits() {
     /** Makes a report: each holds its records in memory, and takes the turns of many searches. */
     report: turnsOf({ maximum: 2, maximumWaitingEach: 8, maximumWaiting: 32 }),
     /**
-     * Tries a draft of policies, which may take seconds of a core: one at a time, and one of the same credentials. The
-     * signal is aborted when the viewer has left. Rejects with `rate_limited` for a second one.
+     * Tries a draft of policies, which may use a core for seconds: one at a time, and at most one of the same
+     * credentials. The signal is aborted when the viewer disconnects. Rejects a second draft with `rate_limited`.
      */
     async tryOut<T>(
       request: FastifyRequest,
@@ -217,7 +217,7 @@ function partyOf(request: FastifyRequest): string {
   return tenantIds === undefined ? "operator" : `tenant ${tenantIds.join()}`;
 }
 
-/** Aborts when the viewer has left. One signal of an answer, whatever number of turns it takes. */
+/** Aborts when the viewer disconnects. An answer has one signal, however many turns it takes. */
 const leavingOf = rememberedBy(({ raw }: FastifyReply): AbortSignal => {
   const controller = new AbortController();
   const leave = () => controller.abort(new ServiceError("canceled", "the caller went away"));

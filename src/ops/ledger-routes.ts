@@ -146,7 +146,7 @@ function addSearchRoute({ scope, serviceName, clock, logger, logs, viewerLimits 
 
 // Reports: the files of `ledger report`.
 
-/** What of the report is answered: a file, or its counts as JSON. */
+/** Formats of the answer: the report as a file, or its counts as JSON. */
 const formats = {
   html: { type: "text/html; charset=utf-8", text: reportHtml },
   csv: { type: "text/csv; charset=utf-8", text: reportCsv },

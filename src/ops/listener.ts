@@ -214,8 +214,8 @@ function refuseTheRest(
 const authority = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?$/;
 
 /**
- * Whether a request's `Host` names this machine: `localhost`, `127.0.0.0/8` or `[::1]`, with any port. A page in a
- * local browser can reach a loopback listener under its own name that resolves to loopback (DNS rebinding) and read the
+ * Whether a request's `Host` names this machine: `localhost`, `127.0.0.0/8` or `[::1]`, with any port. This
+ * prevents DNS rebinding: a page in a local browser can make its own host name resolve to loopback and read the
  * answers, but it cannot send another `Host` than that name.
  */
 export function isLoopbackAuthority(host: string | undefined): boolean {

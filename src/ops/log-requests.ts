@@ -73,7 +73,7 @@ export function parseCriteria(given: Members, nowMs: number): SearchCriteria {
 export type Query = Readonly<Record<string, unknown>>;
 
 /**
- * Refuses unknown parameters: a misspelt one would answer another question.
+ * Refuses unknown parameters: to ignore a misspelt one would answer a different query.
  *
  * @throws ServiceError `invalid_request` if there are others than these
  */

@@ -60,7 +60,7 @@ function requireOperator(isOperator: boolean): void {
   if (!isOperator) throw new ServiceError("no_route", "the playground is for operators");
 }
 
-/** Whether the path is short and in its only form, so that two paths are two files. */
+/** Whether the path is short and normalized, so that different paths name different files. */
 function isPath(path: string): boolean {
   return path.length <= maxPathLength && posix.join("/", path) === `/${path}`;
 }

@@ -19,8 +19,8 @@ function cookieOf({ headers }: Pick<IncomingMessage, "headers">, name: string): 
 }
 
 /**
- * Whether the page that sent the request is of this listener. Browsers say so, and no page can say it for another
- * (Fetch Metadata): a request from a page on another port is of the same site, so its cookie alone proves nothing.
+ * Whether a page of this origin sent the request (Fetch Metadata, `Sec-Fetch-Site`, which no page can forge). The
+ * cookie alone proves nothing: pages on another port are of the same site, and their requests carry it too.
  */
 function isFromOwnPage({ headers }: Pick<IncomingMessage, "headers">): boolean {
   return headers["sec-fetch-site"] === "same-origin";

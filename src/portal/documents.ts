@@ -147,8 +147,8 @@ function ownAnswer(answer: Answer, shared: Readonly<Record<string, Answer>>): De
 }
 
 /**
- * Replaces, for each status, the answer that most routes give by a reference, if more than one gives it. Returns the
- * shared answers by name, such as `Unauthorized`.
+ * For each status, replaces the most common answer by a reference, if at least two routes share it. Returns the shared
+ * answers by name, such as `Unauthorized`.
  */
 function shareAnswers(answersOfRoutes: readonly Record<string, Answer>[]): Record<string, Answer> {
   const statuses = new Set(answersOfRoutes.flatMap((answers) => Object.keys(answers)));

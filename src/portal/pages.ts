@@ -16,7 +16,7 @@ export interface PublishedOptions extends DocumentOptions {
    * throws.
    */
   readonly isReady: () => boolean;
-  /** Gives out access tokens to anyone who opens the explorer: for development stacks only. Default: absent. */
+  /** Issues access tokens to anyone who opens the explorer: for development stacks only. Default: absent. */
   readonly explorerToken?: (() => Promise<string>) | undefined;
   /** APIs beside the SDK's that have a document, at `/openapi-<name>.json` and `.yaml`. Default: none. */
   readonly further?: readonly FurtherDocument[];
@@ -189,7 +189,7 @@ function parseRange(text: string): Range {
   return { type, subtype, quality: weight === undefined ? 1 : Number(weight) || 0 };
 }
 
-/** Quality of a type: that of the most specific range that covers it. */
+/** The quality of the most specific range that covers the type. */
 function quality(ranges: readonly Range[], type: string, subtype: string): number {
   const exact = ranges.find((range) => range.type === type && range.subtype === subtype);
   const family = ranges.find((range) => range.type === type && range.subtype === "*");

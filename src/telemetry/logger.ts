@@ -93,10 +93,9 @@ export function writeOnceATurn(output: LineOutput, schedule: (handOver: () => vo
   };
 }
 
-/**
- * Removes secrets from finished log lines. This is the second defense; the first is not to pass them to the logger.
- * Every pattern takes linear time: repetitions are bounded, or never backtrack.
- */
+// Removes secrets from finished log lines. This is the second defense; the first is not to pass them to the logger.
+// Every pattern takes linear time: repetitions are bounded, or never backtrack.
+
 const cut = "[cut]";
 
 /** Names of members and parameters with credentials or data. */

@@ -90,8 +90,8 @@ class Maker {
   }
 
   /**
-   * A counter by tenant and one more label, which has few values. It is very cheap to increment, by the returned
-   * function: series are built when it is read.
+   * A counter by tenant and one more label with few values. Returns the function that increments it, which is very
+   * cheap: series are built only at a scrape.
    */
   tenantCounter(name: string, help: string, label: string): (tenant: string, value: string) => void {
     const tenantOf = boundedLabels(maxLabelledTenants);
@@ -462,7 +462,7 @@ function expiryMetrics(make: Maker, clock: Clock) {
       for (const issuer of inForce) if (!issuers.has(issuer)) fetchedAt.set({ issuer }, 0);
       issuers = new Set(inForce);
     },
-    /** Counts a question to the issuer about a token, asked or not. */
+    /** Counts an introspection of a token, including one that a limit prevented. */
     introspected: (issuer: string, result: (typeof introspectionResults)[number]) =>
       introspections.inc({ issuer, result }),
     /** The issuer signed a token for a foreign tenant. */

@@ -1,6 +1,7 @@
 /**
- * Spans of calls under way. The service decides on export after authentication or refusal, so an unknown caller cannot
- * cause exports. Until then it keeps the spans in the form that is exported, without a copy.
+ * Spans of calls under way. The service decides on export after authentication or refusal, so that the trace context of
+ * an unauthenticated caller cannot decide it. Until then it keeps the spans in the form that is exported, without a
+ * copy.
  */
 import {
   type Attributes,

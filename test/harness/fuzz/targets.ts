@@ -15,11 +15,11 @@ export interface Target {
   readonly path: string;
   readonly types: readonly string[];
   readonly bodies: readonly Buffer[];
-  /** How many of its requests carry good credentials, where the rest of its ways is worth more than records are few. */
+  /** Share of requests with valid credentials, if not `usuallyAuthorized`. */
   readonly authorized?: number;
 }
 
-/** How many requests carry good credentials where their target does not say it: what they do is recorded. */
+/** Share of requests with valid credentials. Few, because each of them writes a record. */
 export const usuallyAuthorized = 0.05;
 
 const json = "application/json";
@@ -29,7 +29,7 @@ const connectTypes = [json, "application/proto", "application/connect+json", "ap
 const rpcTypes = [...grpcTypes, ...webTypes, ...connectTypes];
 const empty = Buffer.alloc(0);
 
-/** Bodies that are all some route's, and no other's. */
+/** Bodies of one method, in every format that some protocol of it takes. */
 const bodies = (message: Buffer, text: string) => [
   Buffer.from(text),
   message,

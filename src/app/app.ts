@@ -30,7 +30,7 @@ export interface Overrides {
   readonly fetch?: typeof globalThis.fetch;
   readonly logger?: RootLogger;
   readonly admission?: AdmissionLimits;
-  /** Gives out tokens on the explorer's page; of a development stack. */
+  /** Issues tokens on the explorer's page of a development stack. */
   readonly explorerToken?: () => Promise<string>;
   readonly limits?: Partial<FixedLimits>;
   /** Destination of traces; none if absent. */

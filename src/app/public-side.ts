@@ -145,7 +145,7 @@ function observeDecisions(
 const spikeWindowMs = 60_000;
 /** Denials of one principal, or of one subject of it, in a window that are reported, once in each. */
 const spikeDenials = 20;
-/** Most principals and subjects that are counted in a window. The first denied ones are. */
+/** Most principals and subjects that are counted in a window: those denied first. */
 const spikeCounts = 10_000;
 
 /**

@@ -24,7 +24,7 @@ export function textsOf(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
 }
 
-/** What was read; undefined if reading throws. */
+/** Returns the result of `read`; undefined if it throws. */
 export function orUndefined<Value>(read: () => Value): Value | undefined {
   try {
     return read();

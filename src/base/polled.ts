@@ -78,7 +78,7 @@ export class Polled<Reading> {
     const { read, apply, pollMs, settleMs } = this.#options;
     const found = this.#stopped ? this.#seen : await read().catch(asError);
     const isNew = !isDeepStrictEqual(found, this.#seen);
-    // Of equal readings only one is kept: it may be as large as all policies.
+    // Keeps one of equal readings, which may be as large as all policies.
     if (isNew) this.#seen = found;
     if (this.#stopped || (isNew && !isAtOnce)) return settleMs;
     const reading = this.#seen;

@@ -224,7 +224,7 @@ class QuotaAccount {
   readonly #unit: number;
   /** Granted and unused; negative if a call used more than it had announced. */
   #balance = 0;
-  /** What the store had left for others at the last lease in this period; undefined without one. */
+  /** Units that the store had left for others at the last lease in this period; undefined without one. */
   #leftUnits: number | undefined;
   /** End of the period, in milliseconds since the Unix epoch; 0 for none. */
   #endsAtMs = 0;
@@ -298,7 +298,7 @@ class QuotaAccount {
     if (this.#isGivenBack) void this.giveBack();
   }
 
-  /** What is left, as far as this process knows. */
+  /** The remaining amount, as far as this process knows. */
   state(nowMs: number) {
     const remaining = Math.max(0, this.#balance + (this.#leftUnits ?? 0) * this.#unit);
     const resetSeconds = Math.max(0, Math.ceil((this.#endsAtMs - nowMs) / 1_000));

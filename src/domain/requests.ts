@@ -14,7 +14,7 @@ import type {
 import type { SendableMember } from "../policy/guidance/annotations.ts";
 import type { Claimed, OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 
-/** What every request says, workload and resource among it (specification, section 2.1). All of it is a claim. */
+/** Members of every request, such as workload and resource (specification, section 2.1). All are claims. */
 type Described = Omit<Claimed, "content_digest_present" | keyof OfRoute>;
 
 /** Claims of some routes only. */
@@ -23,7 +23,7 @@ type OfRoute = Pick<Claimed, "artifact_profile" | "content_size_bytes" | "key_re
 /** Names of an artifact that may have been registered. The digest is `algorithm:value`. */
 type AboutArtifact = { readonly artifact_digest?: string; readonly artifact_cid?: string };
 
-/** What every question of policy says. `content_digest` is `algorithm:value`. */
+/** Members of every policy question. `content_digest` is `algorithm:value`. */
 type Asked = Described &
   AboutArtifact & { readonly content_digest?: string; readonly understood_obligations?: readonly string[] };
 

@@ -25,8 +25,8 @@ export class Connection {
     this.#onDefect = onDefect;
     // First and last listener: Node's own change with the protocol.
     socket.on("error", () => socket.destroy());
-    // What never ends in Node, such as unacknowledged SETTINGS, keeps its context and so the connection, but must not
-    // keep the socket, which refers to the session and its SETTINGS.
+    // Work that never ends in Node, such as unacknowledged SETTINGS, keeps its context and so this connection in
+    // memory, but must not keep the socket, which refers to the session and its SETTINGS.
     socket.once("close", () => {
       this.#socket = undefined;
     });

@@ -99,7 +99,7 @@ async function wholePage(archive: StoreArchive, query: SearchQuery): Promise<Sea
   return { ...page, found, ...(page.counted !== undefined && { counted: sumOf(counts) }) };
 }
 
-/** Of a store that may lack records: its evidence is among those, as far as is known. */
+/** The record without the claim that evidence is missing: the store may lack records, and the evidence among them. */
 function withoutMissing(found: FoundRecord): FoundRecord {
   const { summary } = found;
   return summary?.evidence === "missing" ? { ...found, summary: { ...summary, evidence: "not_shown" } } : found;
@@ -135,7 +135,7 @@ function answer(
   };
 }
 
-/** What was searched, if nothing is found; principals are those of the newest records. */
+/** The line for a search without results: its range, and the principals of the newest records. */
 async function emptyLine(
   archive: StoreArchive,
   { tenantId }: SearchQuery,

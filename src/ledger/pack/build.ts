@@ -173,7 +173,7 @@ async function policyLine(source: PackSource, { hides, onUnshown }: PackRequest,
 function textProblem(content: string, revision: string): string | undefined {
   if (contentAddress(content) !== revision) return "the text in the store is not that of the revision: verify the log";
   if (!isCleanText(content)) return "the text cannot be written in canonical JSON";
-  // As a member of a line it needs escapes.
+  // JSON escapes make it longer in a line.
   const lineBytes = Buffer.byteLength(JSON.stringify({ content, revision, type: "policy" })) + 1;
   return lineBytes > maxLineBytes ? "the text is too long for a pack" : undefined;
 }

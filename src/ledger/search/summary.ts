@@ -54,7 +54,7 @@ function expectedEvidence({ route, outcome }: StoredRecord) {
   return { expects_evidence: false, ...(isExpected && { expects_evidence_if_registered: true as const }) };
 }
 
-/** What an event reports about its decision. Of several, the latest in this order counts. */
+/** Outcome that an event reports for its decision. Of several events, the last outcome in this order counts. */
 const words = ["announced", "failed", "unclear", "done"] as const;
 type Word = (typeof words)[number];
 

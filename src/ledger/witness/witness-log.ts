@@ -175,7 +175,7 @@ export class WitnessLog {
     const before = this.#target;
     const head = await this.#logs.head(this.#name);
     if (head === undefined && !this.#isConfirmed) throw new Error(`the store has no log ${before.origin}`);
-    // What was noted meanwhile is newer.
+    // A tree that was noted meanwhile is newer.
     if (head !== undefined && this.#target === before) this.#target = head;
     this.#isConfirmed = true;
   }

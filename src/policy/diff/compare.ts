@@ -154,7 +154,7 @@ export function keyOf({ kind, guidance, before, after }: Answers): string {
 
 /** Tenants with the same sets, and the questions for them. */
 interface AskedGroup extends TenantGroup {
-  /** Of all policies of the sets, on both sides. */
+  /** Variables of all policies of the sets, on both sides. */
   readonly variables: readonly AskedVariable[];
   /** Policies to sample for. */
   readonly focus: readonly (readonly [CheckedPolicy, readonly AskedVariable[]])[];

@@ -1,4 +1,4 @@
-/** What is compiled for an action before any query. */
+/** The plan of an action, compiled before any query. */
 import { LRUCache } from "lru-cache";
 import { joinInputs, joinUses } from "../check/reads.ts";
 import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";

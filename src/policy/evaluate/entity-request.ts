@@ -12,7 +12,7 @@ import {
 import type { InputCatalogue } from "../model/inputs.ts";
 import type { EntityTable, KnownEntity } from "./entity-table.ts";
 
-/** What policies use of the entities. */
+/** The parts of the entities that policies use. */
 export interface EntityUse {
   /** Paths of the references that it reads. */
   readonly references: readonly string[];

@@ -145,7 +145,7 @@ function readStrictness(reader: ManifestReader, node: ManifestNode): StrictnessO
 function readGuidance(reader: ManifestReader, node: ManifestNode, rules: AnnotationRules): GuidanceDefaults {
   const known = [...modeNames, "artifact_profile", "key_strategy", "bind_policy_to", "key_transport"];
   const members = node === undefined ? new Map<string, Node | null>() : reader.members(node, "guidance", known);
-  // What is invalid keeps its default.
+  // An invalid member keeps its default.
   const read = <Value>(name: string, parse: (text: string) => Value): Value | undefined =>
     members.has(name) ? reader.parse(members.get(name), `guidance.${name}`, parse) : undefined;
   const scalar = (name: ScalarName) => read(name, (text) => parseScalar(name, text, rules));

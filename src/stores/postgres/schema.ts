@@ -22,7 +22,7 @@ export const migrations: readonly Migration[] = [
       probed_at_ms bigint NOT NULL
     );
 
-    -- Whose log a name stands for. Written before the log is opened: a name may stand for a log that never was.
+    -- The tenant of each log name. Written before the log is opened, so a name may have no log.
     CREATE TABLE log_names (
       name text COLLATE "C" NOT NULL PRIMARY KEY,
       tenant_id text COLLATE "C" NOT NULL

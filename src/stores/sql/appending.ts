@@ -64,7 +64,7 @@ interface Part {
   readonly head: StoredHead | undefined;
   /** The log's search index. */
   readonly index: SearchIndex | undefined;
-  /** What is kept under the batch's scopes. */
+  /** Answers that are kept under the batch's scopes. */
   readonly kept: readonly KeptRow[];
   /** Records that hand the log over to newer keys, before the batch. */
   readonly handover: readonly EncodedRecord[];

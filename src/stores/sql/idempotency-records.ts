@@ -40,7 +40,7 @@ const purge: TenantStatement = {
                 ORDER BY kept_at_ms LIMIT own.at_most) old)`,
 };
 
-/** What is kept under a scope. */
+/** The answer that is kept under a scope. */
 export interface KeptRow extends IdempotencyRow {
   readonly tenantId: TenantId;
   readonly scope: Uint8Array;

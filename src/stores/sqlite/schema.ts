@@ -47,7 +47,7 @@ export const migrations: readonly Migration[] = [
     INSERT INTO store_changes VALUES (1, 0, '${markOf(0)}');
 ${shared}
     CREATE UNIQUE INDEX log_heads_by_name ON log_heads (substr(origin, -32));
-    -- Whose log a name stands for.
+    -- The tenant of each log name.
     CREATE VIEW log_names AS SELECT substr(origin, -32) AS name, tenant_id FROM log_heads;
     `,
   },

@@ -58,7 +58,7 @@ export interface Call {
   recordedItems?: number;
   /** Items that a stream has settled. */
   streamedItems?: number;
-  /** What a stream of items is read from. */
+  /** Source of a stream of items. */
   feed?: Feed;
   decision?: DecisionMade;
   refusal?: ServiceError;

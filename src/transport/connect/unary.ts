@@ -92,7 +92,7 @@ export function registerUnary(app: FastifyInstance, methods: readonly UnaryMetho
   }
 }
 
-/** What tells the protocols apart in the headers of a request. */
+/** Headers that distinguish the protocols of requests. */
 const protocols = {
   connect: {
     typeOf: (type: string | null) => {
@@ -205,7 +205,7 @@ export const decompressors: ReadonlyMap<string, Decompress> = new Map([
   ["br", through(() => createBrotliDecompress({ chunkSize: pieceBytes }))],
 ]);
 
-/** As a header lists them. */
+/** Value of the header that lists them. */
 const acceptedEncodings = [...decompressors.keys()].join(",");
 
 /** Throws `body_too_large`, `overloaded`, or `invalid_request` if the bytes are not of the encoding. */

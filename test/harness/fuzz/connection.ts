@@ -1,4 +1,4 @@
-/** One connection of the fuzzer: what it is, what it sends, and when it leaves, all of it from a seed and a number. */
+/** One connection of the fuzzer. A seed and a number determine its kind, what it sends, and when it leaves. */
 import net from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import tls from "node:tls";
@@ -9,7 +9,7 @@ import { operatorTargets, serviceTargets, type Target } from "./targets.ts";
 
 export interface FuzzOptions {
   readonly seed: number;
-  /** Of two deployments, since a port speaks either plaintext or TLS. */
+  /** Ports of two deployments, since a port speaks either plaintext or TLS. */
   readonly ports: Readonly<Record<"service" | "operator" | "tlsService" | "tlsOperator", number>>;
   /** A good `Authorization`, which few requests carry: those that do write records. */
   readonly authorization: string;
@@ -17,18 +17,18 @@ export interface FuzzOptions {
 
 export type FuzzCounts = ReturnType<typeof noCounts>;
 
-/** What has been sent. Silent connections were reset before they said anything that a protocol could answer. */
+/** Counts of what was sent. A silent connection is reset before it has sent anything that a protocol could answer. */
 export function noCounts() {
   return { connections: 0, http1: 0, h2c: 0, tls: 0, silent: 0, requests: 0, frames: 0, bytes: 0 };
 }
 
-/** Of so many connections one is followed by one that says nothing. */
+/** One in so many connections is followed by a silent one. */
 const silentOneIn = 8;
 
-/** Runs the connection of this number to its end. Never rejects: whatever becomes of it is no finding by itself. */
+/** Runs the connection of this number to its end. Never rejects: how the connection ends is no finding by itself. */
 export async function fuzzConnection(number: number, options: FuzzOptions, counts: FuzzCounts): Promise<void> {
   await talkingConnection(number, options, counts);
-  // With numbers of its own: what a seed has found it finds again.
+  // With its own random numbers, so that a seed reproduces its findings.
   if (number % silentOneIn === 0) await silentConnection(randomOf(~options.seed, number), options, counts);
 }
 
@@ -61,9 +61,9 @@ async function talkingConnection(number: number, options: FuzzOptions, counts: F
   counts[overTls ? "tls" : isHttp2 ? "h2c" : "http1"] += 1;
   const { socket, raw } = connect(overTls, onOperator, isHttp2, options, random);
   socket.on("error", () => {});
-  // What is above TLS does not always hear of the end of what is below.
+  // The TLS socket does not always close with the socket below it.
   raw.once("close", () => socket.destroy());
-  // Nor the other way round.
+  // Nor does the socket below always close with it.
   const closed = new Promise<boolean>((resolve) => {
     for (const end of [raw, socket]) end.once("close", () => resolve(true));
   });
@@ -93,7 +93,7 @@ function connect(overTls: boolean, onOperator: boolean, isHttp2: boolean, { port
     noDelay: true,
   });
   raw.on("error", () => {});
-  // Now and then what speaks to the port knows nothing of TLS.
+  // Now and then a client sends plaintext to the port with TLS.
   if (!overTls || random.chance(0.1)) return { socket: raw, raw };
   const ALPNProtocols = [isHttp2 ? "h2" : "http/1.1"];
   return { socket: tls.connect({ socket: raw, rejectUnauthorized: false, ALPNProtocols }), raw };
@@ -136,7 +136,7 @@ function answered(socket: net.Socket): Promise<void> {
   });
 }
 
-/** Long enough for whatever is closed at all. */
+/** Enough time for a connection to close. */
 const maxClosingMs = 2_000;
 
 /** Leaves at any moment: at once, in the middle of the answers, or late, with a reset or in good order. */

@@ -1,4 +1,4 @@
-/** What the fuzzer calls: every route, with the bodies and headers that each of them knows, and some that none does. */
+/** Targets of the fuzzer: every route, with the bodies and headers that it takes, and some that no route takes. */
 import { create, type DescMessage, toBinary, toJson } from "@bufbuild/protobuf";
 import { sampleCalls } from "../../../dev/requests.ts";
 import {

@@ -5,13 +5,13 @@ import type { RandomFill } from "../base/ids.ts";
 export interface SecretHash {
   readonly memoryKib: number;
   readonly passes: number;
-  readonly bulkhead: number;
+  readonly lanes: number;
   readonly salt: Uint8Array;
   readonly hash: Uint8Array;
 }
 
-/** Argon2id with 19 MiB and two passes: about 30 ms (RFC 9106 §4; OWASP's first recommendation). */
-export const defaultCost = { memoryKib: 19_456, passes: 2, bulkhead: 1 };
+/** Argon2id (RFC 9106) with 19 MiB and two passes, the minimum that OWASP recommends: about 30 ms. */
+export const defaultCost = { memoryKib: 19_456, passes: 2, lanes: 1 };
 
 const secretBytes = 32;
 const saltBytes = 16;
@@ -42,7 +42,7 @@ export async function isSecret(secret: string, hash: SecretHash): Promise<boolea
   return timingSafeEqual(await derive(secret, hash), hash.hash);
 }
 
-export function formatSecretHash({ memoryKib, passes, bulkhead: lanes, salt, hash }: SecretHash): string {
+export function formatSecretHash({ memoryKib, passes, lanes, salt, hash }: SecretHash): string {
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64").replace(/=+$/, "");
   return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${lanes}$${base64(salt)}$${base64(hash)}`;
 }
@@ -53,11 +53,11 @@ export function parseSecretHash(text: string): SecretHash | undefined {
   const parsed = {
     memoryKib: Number(memory),
     passes: Number(time),
-    bulkhead: Number(parallelism),
+    lanes: Number(parallelism),
     salt: Buffer.from(salt, "base64"),
     hash: Buffer.from(hash, "base64"),
   };
-  const { memoryKib, passes, bulkhead: lanes } = parsed;
+  const { memoryKib, passes, lanes } = parsed;
   const inBounds =
     memoryKib >= memoryKibRange[0] &&
     memoryKib <= memoryKibRange[1] &&
@@ -66,10 +66,7 @@ export function parseSecretHash(text: string): SecretHash | undefined {
   return inBounds && formatSecretHash(parsed) === text ? parsed : undefined;
 }
 
-function derive(
-  secret: string,
-  { memoryKib, passes, bulkhead: lanes, salt }: Omit<SecretHash, "hash">,
-): Promise<Buffer> {
+function derive(secret: string, { memoryKib, passes, lanes, salt }: Omit<SecretHash, "hash">): Promise<Buffer> {
   const parameters = {
     message: Buffer.from(secret, "utf8"),
     nonce: salt,

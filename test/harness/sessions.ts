@@ -134,11 +134,11 @@ export function newSessionKey(type: "ed25519" | "ec" = "ed25519"): { readonly ow
 
 /** The cheapest hash that a service takes: a deployment's own costs five times as much for each session. */
 function cheapHash(secret: string): SecretHash {
-  const [salt, cost] = [randomBytes(16), { memoryKib: 7_168, passes: 1, bulkhead: 1 }];
+  const [salt, cost] = [randomBytes(16), { memoryKib: 7_168, passes: 1, lanes: 1 }];
   const parameters = {
     message: secret,
     nonce: salt,
-    parallelism: cost.bulkhead,
+    parallelism: cost.lanes,
     tagLength: 32,
     memory: cost.memoryKib,
   };

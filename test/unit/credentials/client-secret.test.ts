@@ -96,7 +96,7 @@ describe("verifying", () => {
       new FileSessionClients(
         () => list,
         async (secret, hash) => {
-          costs.push(`${hash.memoryKib} ${hash.passes} ${hash.bulkhead} ${hash.salt.length} ${hash.hash.length}`);
+          costs.push(`${hash.memoryKib} ${hash.passes} ${hash.lanes} ${hash.salt.length} ${hash.hash.length}`);
           return isSecret(secret, hash);
         },
       );

@@ -128,7 +128,7 @@ export function contentOf(request: FastifyRequest): { readonly tenantId: TenantI
   return { tenantId: tenantOfRequest(request), isOperator: tenantIds === undefined };
 }
 
-/** Logs the viewer, the log and the names of the parameters of a search. */
+/** Logs a search: its viewer, its log, and the names of its parameters. */
 export function noteSearch(logger: Pick<Logger, "info">, request: FastifyRequest, fields: readonly string[]): void {
   const { operator, tenantIds, principalId } = viewerOfRequest(request);
   const { log } = request.params as { readonly log?: string };

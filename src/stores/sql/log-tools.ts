@@ -40,7 +40,7 @@ interface RememberedLog {
  * waiting records once in 64 leaves.
  */
 const maxRememberedBytes = 64 * 1024 * 1024;
-/** Estimated size of an edge, and of a leaf's terms without their bytes. */
+/** Estimated size of an edge, and overhead of a leaf's terms. Bytes. */
 const [edgeBytes, leafBytes] = [32 * 1024, 256];
 
 function sizeOf({ waiting }: RememberedLog): number {

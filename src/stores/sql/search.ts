@@ -82,7 +82,7 @@ export async function searchRecords(queries: Queries, asked: SearchQuery): Promi
   return { ...page, size, found: query.summary === true ? await withEvidence(log, page.found) : page.found };
 }
 
-/** Completes prefixes of record ids. Returns a prefix that several records have. */
+/** Completes prefixes of record ids. Returns the prefix instead if several records have it. */
 async function withWholeIds(
   { queries, tenantId }: IndexedLog,
   terms: readonly SearchTerm[],

@@ -72,8 +72,8 @@ export interface OwnRange extends LeafRange {
 }
 
 /**
- * Reads records of leaves: all, or the first of them up to a bound of bytes over all tenants. Erased
- * records are omitted, and so is a tenant if none of its records was read.
+ * Reads records of leaves: all, or the first of them up to a bound of bytes over all tenants. Erased records are
+ * omitted, and so is a tenant if none of its records was read.
  */
 export async function readToIndex(
   queries: Queries,

@@ -95,8 +95,8 @@ export function sendWritten(
 }
 
 /**
- * Writes a refusal in the protocol of the call, and notes both on the call. Before its route is known, that is the one
- * that the content type names on RPC paths, and the JSON envelope on all others.
+ * Writes a refusal in the protocol of the call, and notes both on the call. Before its route is known, `isRpcRequest`
+ * decides between the protocol that the content type names and the JSON envelope.
  */
 export function writeRefusal(
   service: string,

@@ -57,7 +57,6 @@ export function createHttp2(
   server.on("session", (session) => {
     sessions.add(session);
     destroyAfterRead(session);
-    freeAfterStreams(session);
   });
   return server;
 }
@@ -73,25 +72,6 @@ function destroyAfterRead(session: http2.ServerHttp2Session): void {
   const destroy = session.destroy.bind(session);
   session.on("goaway", (code) => {
     if (code !== http2.constants.NGHTTP2_NO_ERROR) session.destroy = (...cause) => void setImmediate(destroy, ...cause);
-  });
-}
-
-const endedEarly = new FinalizationRegistry<unknown>(() => {});
-
-/**
- * Keeps the memory of a session until that of its streams that ended early is freed. If an answer is not read, Node
- * leaves its stream to the garbage collector, together with trailers that have come in part; if the collector frees the
- * session first, Node finds that memory still in use and aborts the process.
- */
-function freeAfterStreams(session: http2.ServerHttp2Session): void {
-  const name = Object.getOwnPropertySymbols(session).find(({ description }) => description === "kHandle");
-  const handle = name && (session as unknown as Record<symbol, unknown>)[name];
-  session.on("stream", (stream) => {
-    stream.once("close", () => {
-      const { endAfterHeaders, readableEnded, aborted, rstCode } = stream;
-      const isWhole = readableEnded && !aborted && rstCode === http2.constants.NGHTTP2_NO_ERROR;
-      if (!endAfterHeaders && !isWhole) endedEarly.register(stream, handle);
-    });
   });
 }
 

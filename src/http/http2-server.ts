@@ -44,6 +44,7 @@ export function createHttp2(
     if (path !== undefined) headers[":path"] = canonicalTarget(path);
     // A reset stream emits an error here, and closes.
     stream.on("error", ignore);
+    freeBeforeSession(stream);
     const address = addressOf && (() => addressOf({ rawHeaders, socket: stream.session?.socket }));
     answers.add(stream, () => stream.destroy(), address);
   });
@@ -56,7 +57,7 @@ export function createHttp2(
   });
   server.on("session", (session) => {
     sessions.add(session);
-    destroyAfterRead(session);
+    destroyInTime(session);
   });
   return server;
 }
@@ -64,15 +65,46 @@ export function createHttp2(
 function ignore(): void {}
 
 /**
- * Lets a session whose peer leaves with an error end after the read that says so. Node ends it during the read, and if
- * the error is CANCEL (RFC 9113 §7), it holds back the resets of its streams and may then ask a destroyed stream for
- * trailers, which aborts the process.
+ * Lets Node end a session only when it can free it. If the socket is destroyed, its close ends the session too, once no
+ * write is pending; a session that ends earlier waits for its writes, and keeps their streams, for ever. If the peer has
+ * left with an error, the session ends after the read that says so: Node ends it during the read, and if the error is
+ * CANCEL (RFC 9113 §7), it holds back the resets of its streams and may then ask a destroyed stream for trailers, which
+ * aborts the process.
  */
-function destroyAfterRead(session: http2.ServerHttp2Session): void {
+function destroyInTime(session: http2.ServerHttp2Session): void {
   const destroy = session.destroy.bind(session);
+  const destroyOpen: typeof destroy = (...cause) => {
+    if (!session.destroyed && !session.socket.destroyed) destroy(...cause);
+  };
+  session.destroy = destroyOpen;
   session.on("goaway", (code) => {
-    if (code !== http2.constants.NGHTTP2_NO_ERROR) session.destroy = (...cause) => void setImmediate(destroy, ...cause);
+    if (code === http2.constants.NGHTTP2_NO_ERROR) return;
+    session.destroy = (...cause) => void setImmediate(destroyOpen, ...cause);
   });
+}
+
+const unfinished = new FinalizationRegistry<unknown>(() => {});
+
+/**
+ * Keeps the memory of a session until that of the stream is freed. Node leaves a stream that closes amid a write to the
+ * garbage collector, with the trailers that have come so far. If the collector frees the session first, Node finds that
+ * memory in use and aborts the process.
+ */
+function freeBeforeSession(stream: http2.Http2Stream): void {
+  const memory = handleOf(stream);
+  const ofSession = handleOf(stream.session);
+  stream.once("close", () => {
+    if (memory !== undefined && !stream.writableFinished) unfinished.register(memory, ofSession);
+  });
+}
+
+let handleKey: symbol | undefined;
+
+/** Returns Node's native object of a session or stream. */
+function handleOf(owner: object | undefined): object | undefined {
+  if (owner === undefined) return undefined;
+  handleKey ??= Object.getOwnPropertySymbols(owner).find(({ description }) => description === "kHandle");
+  return handleKey && (owner as Record<symbol, object | undefined>)[handleKey];
 }
 
 /** Interval between checks of the sessions, in milliseconds. */

@@ -21,7 +21,7 @@ export class Http1Exchanges {
   readonly #closing = new WeakSet<ServerResponse>();
   /** Connections that close after the current answer or the next one. */
   readonly #leaving = new WeakSet<Duplex>();
-  /** Connections whose last answer, to what is no request, waits for the answers before it. */
+  /** Connections whose last answer, to bytes that are not a request, waits for the answers before it. */
   readonly #ending = new WeakSet<Duplex>();
   /** For connections that turn out to be HTTP/1.1 after the server began to stop. */
   #draining = false;

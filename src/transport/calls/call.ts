@@ -17,8 +17,8 @@ import type { Feed } from "./inlet.ts";
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
 
 /**
- * `brief` leaves out what shows the record itself, `none` leaves out the receipt. `cose` adds the COSE receipt to all
- * that `full` has. `range`, for bulk calls only, is one receipt for all items.
+ * `full`: all members. `cose`: these, and the COSE receipt. `brief`: without the members that repeat the record.
+ * `range`, for bulk calls only: one receipt for all items. `none`: no receipt.
  */
 export const receiptDetails = ["full", "brief", "cose", "range", "none"] as const;
 export type ReceiptDetail = (typeof receiptDetails)[number];

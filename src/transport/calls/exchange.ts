@@ -1,6 +1,6 @@
 /**
- * The way of every unary call, on every protocol: deadline, gate, body, checks, handler, answer or refusal. A codec says
- * how a protocol carries the message.
+ * Carries out every unary call, on every protocol: deadline, gate, body, checks, handler, answer or refusal. A codec
+ * reads and writes the message of one protocol.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
@@ -114,7 +114,7 @@ export async function exchange<Body extends Uint8Array | string>(
   }
 }
 
-/** A function for reading and decoding, so that nothing keeps the bytes during the call. */
+/** Reads and decodes the body. Not inlined: nothing may keep the bytes in memory during the call. */
 async function readMessage(
   call: Call,
   { stream, headers, onAdmitted }: Source,

@@ -12,7 +12,7 @@ export interface Feed {
   readonly stillAllowed: () => Promise<void>;
 }
 
-/** Bounds of messages that are read and not settled. One message may exceed that of bytes. */
+/** Most messages that are read and not settled, and their most bytes. One message alone may have more bytes. */
 const maxItems = 256;
 export const windowBytes = 256 * 1024;
 
@@ -26,9 +26,9 @@ export class Inlet<Item> {
   #readBytes = 0;
   #settledBytes = 0;
   #items: Item[] = [];
-  /** Bytes that were read when the last of these items was. */
+  /** Value of `#readBytes` after the last of `#items`. */
   #itemBytes = 0;
-  /** The same of the items that were taken and are not settled; undefined if there are none. */
+  /** Value of `#readBytes` after the last item that was taken and is not settled; undefined if there is none. */
   #takenBytes: number | undefined;
   /** Set when the stream has ended; with the error, if it failed. */
   #end: { readonly error?: unknown } | undefined;

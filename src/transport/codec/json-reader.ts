@@ -167,7 +167,7 @@ class Reading {
     return this.#parse(atom.lastIndex);
   }
 
-  /** Consumes an object or array, as deep as may be. In a free object, members given twice are faults. */
+  /** Consumes an object or array of any depth. If `isFree`, duplicate members are faults. */
   nested(isFree = false): unknown {
     const open: Nested[] = [];
     const text = this.#text;
@@ -222,7 +222,7 @@ class Reading {
     this.faults.push(violation);
   }
 
-  /** Drops faults in what does not count, save members given twice. */
+  /** Drops the faults of a value that is ignored, except duplicate members. */
   drop(from: number, to: number): void {
     for (let i = from; i < to; i++) if (this.faults[i]?.rule !== duplicateRule) this.faults[i] = undefined;
   }

@@ -58,7 +58,7 @@ export const rulesOf = rememberedBy((desc: DescMessage): Rules => {
   };
 });
 
-/** Rules of size, after whose violations no others are looked for. */
+/** Rules of size. If one is violated, the message is not checked against the other rules. */
 const sizeRules: ReadonlySet<string> = new Set(["repeated.max_items", "map.max_pairs", "string.max_len"]);
 
 function report(desc: DescMessage, message: Message, found: readonly Finding[]): readonly Violation[] {
@@ -169,10 +169,10 @@ function checkFreeObject(value: unknown, found: Finding[]): void {
   found.push(...violations.map((violation) => ({ ...violation, isOwn: true })));
 }
 
-/** A list or map with more items is refused without looking at them. */
+/** The items of a list or map with more of them are not checked: their number alone refuses it. */
 const hopelessItems = 1024;
 
-/** Returns the check of how many items there are, which tells whether that alone decides. */
+/** Returns the check of the number of items. It returns whether the items themselves need no check. */
 function countCheck(field: DescField, message: string): (count: number, found: Finding[]) => boolean {
   const limit = itemLimit(field);
   return (count, found) => {

@@ -1,6 +1,6 @@
 /**
- * Streams, which Connect's own handlers carry on gRPC, gRPC-Web and Connect. What opens a stream decides whether it may,
- * and what of its body is read.
+ * Streams on gRPC, gRPC-Web and Connect, carried by Connect's own handlers. The headers decide whether a stream may
+ * open and how much of its body is read.
  */
 import type { Http2ServerResponse } from "node:http2";
 import type { DescMethod } from "@bufbuild/protobuf";

@@ -61,7 +61,7 @@ export function createOpentdfService(
       });
       return asking.prepare(questions, context);
     };
-    // What is registered makes no difference to the scopes: nothing is looked up without them.
+    // The scopes do not depend on registered artifacts. Without the scopes, nothing is looked up.
     asking.requireScopes(await prepare([]), context);
     const found = await registeredWith(ledger, identityOf(context), decisionIds);
     const decided = await asking.decide(await prepare(found), context);
@@ -73,7 +73,7 @@ export function createOpentdfService(
     }));
   }
 
-  /** Returns the holder of the token. Whatever is wrong with the token is no matter of the caller's own credentials. */
+  /** Returns the holder of the token. A fault of this token is a bad request: the caller's own credentials are valid. */
   async function userOf(identifier: EntityIdentifier | undefined, context: HandlerContext): Promise<Caller> {
     const { token, entityChain, registeredResourceValueFqn = "" } = identifier ?? {};
     if (entityChain !== undefined || registeredResourceValueFqn !== "")

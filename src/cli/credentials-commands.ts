@@ -133,7 +133,7 @@ function attributesOf(text: string | undefined): { readonly attributes?: Attribu
   try {
     const value = parseJson(text);
     if (hasRepeatedMember(text, value)) return "must name each member once";
-    return { attributes: parseClientAttributes(value, "the object") };
+    return { attributes: parseClientAttributes(value, "the value") };
   } catch (error) {
     return error instanceof SyntaxError ? "must be a JSON object" : (error as Error).message;
   }
@@ -233,7 +233,7 @@ export const operatorsAddCommand = command({
     const token = newSecret(systemRandom);
     change(operators, context, (known) => {
       if (known.some((credential) => credential.name === name))
-        throw new Refusal(`--name: ${name} is there already: remove it first`);
+        throw new Refusal(`--name: ${name} exists already: remove it first`);
       return [...known, { name, hash: hashOpsToken(token) }];
     });
     return { value: { name, token }, text: `credential of ${name}; its token, which is not shown again:\n${token}` };
@@ -242,7 +242,7 @@ export const operatorsAddCommand = command({
 
 export const operatorsListCommand = command({
   name: "operators list",
-  says: "list whose credentials there are; never a token",
+  says: "list the operators that have credentials; never a token",
   run(context) {
     const names = read(operators, context).map(({ name }) => name);
     return { value: { names }, text: names.join("\n") || "no credentials" };
@@ -255,7 +255,7 @@ export const operatorsRemoveCommand = command({
   options: { ...loggedStepFlags, ...nameFlag },
   run(context) {
     const { name } = context.options;
-    const isMissing = new Refusal(`--name: ${name} is not there`);
+    const isMissing = new Refusal(`--name: no operator has the name ${name}`);
     if (!read(operators, context).some((credential) => credential.name === name)) throw isMissing;
     return {
       question: `Remove the credential of ${name}? The token will be invalid.`,

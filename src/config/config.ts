@@ -120,7 +120,7 @@ function unknown(name: string): string {
   const candidates = names.map((known) => ({ known, distance: editDistance(upper, known) }));
   const best = candidates.reduce((a, b) => (b.distance < a.distance ? b : a));
   const isNear = best.distance <= Math.max(2, Math.floor(name.length / 4));
-  return `${name}: is no setting${isNear ? `; did you mean ${best.known}?` : ""}`;
+  return `${name}: is not a setting${isNear ? `; did you mean ${best.known}?` : ""}`;
 }
 
 /** Levenshtein distance: the minimum number of insertions, deletions and substitutions. */

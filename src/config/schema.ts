@@ -134,7 +134,7 @@ function requireUniqueKeys(document: Document): void {
       const known = new Set<unknown>();
       for (const { key } of items) {
         const name = isScalar(key) ? key.value : key;
-        if (known.has(name)) throw new Error(`${String(name)}: is there twice`);
+        if (known.has(name)) throw new Error(`${String(name)}: is given twice`);
         known.add(name);
       }
     },

@@ -99,7 +99,7 @@ export function parseClientFile(
   const known = new Set<string>();
   for (const [i, { tenantId, clientId }] of parsed.entries()) {
     const key = JSON.stringify([tenantId, clientId]);
-    if (known.has(key)) throw new Error(`clients[${i}] is there twice`);
+    if (known.has(key)) throw new Error(`clients[${i}] is listed twice`);
     known.add(key);
   }
   return parsed;
@@ -160,7 +160,7 @@ export function parseClientAttributes(
   path: string,
   declared: AttributeDeclarations = {},
 ): AttributeValues {
-  if (!isObject(value)) throw new Error(`${path} is no object`);
+  if (!isObject(value)) throw new Error(`${path} is not an object`);
   if (Buffer.byteLength(JSON.stringify(value), "utf8") > maximumAttributesBytes)
     throw new Error(`${path} is longer than ${maximumAttributesBytes} bytes`);
   const values = Object.entries(value).map(([name, given]) => {

@@ -50,10 +50,10 @@ export const warnings = {
   locatorStripped:
     "artifact_locator carried user information, a query string or a fragment: it was removed before recording",
   outranked:
-    "the artifact is another principal's, who registered it before: this registration is recorded, and changes nothing " +
+    "another principal registered the artifact before: this registration is recorded, and changes nothing " +
     "that policies know of it; it would if it cited an allowed rewrap of the artifact",
   occurredInFuture: "occurred_at is more than 5 minutes in the future",
-  unknownOutcome: `outcome is none of ${eventOutcomes.join(", ")}: it is kept as sent, and says of nothing that it was done`,
+  unknownOutcome: `outcome is not one of ${eventOutcomes.join(", ")}: it is kept as sent, and does not count as done`,
   noArtifactIdentity:
     "the event names neither a matching decision nor an artifact: it cannot be linked to other records",
   unparsableCid: (field: string) => `${field} is not a CID that can be parsed: it is kept as sent`,

@@ -56,7 +56,11 @@ export function evaluationRequest(
   const { subject, action, resource, context } = question;
   const operation = actionOf(action.name);
   if (operation === undefined) {
-    reader.fault("action.name", "action.known", "is no action of this service, and none that its policies map to one");
+    reader.fault(
+      "action.name",
+      "action.known",
+      "is neither an action of this service nor mapped to one by its policies",
+    );
   }
   // Compared byte for byte.
   const isCaller = subject.type === ownSubjectType && subject.id === caller.principalId;

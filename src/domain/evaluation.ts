@@ -191,7 +191,7 @@ function readCandidate(searched: Searched, question: Question, candidate: JsonVa
   if (name === null || name === "") return fault(`.${member}`, "required", "value is required");
   if (typeof name !== "string") return fault(`.${member}`, "json.type", "must be a string");
   if (name.length > maxLength) return fault(`.${member}`, "string.max_len", `must be at most ${maxLength} characters`);
-  if (seen.has(name)) return fault(`.${member}`, "repeated.unique", "must be no other candidate's");
+  if (seen.has(name)) return fault(`.${member}`, "repeated.unique", "must differ from those of the other candidates");
   seen.add(name);
   if (properties !== null && !isObject(properties)) return fault(".properties", "json.type", "must be an object");
   const common = question[searched].properties;

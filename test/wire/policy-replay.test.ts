@@ -120,10 +120,10 @@ test("a decision is found by the id of its request, and read from a record or a 
   const { record: _, ...bare } = body.decision.receipt;
   for (const [text, problem] of [
     [JSON.stringify(bare), "the receipt has no record: it shows a position only"],
-    [JSON.stringify({ record_id: id, kind: "evidence" }), "the record is not of a decision"],
+    [JSON.stringify({ record_id: id, kind: "evidence" }), "the record is not a decision"],
     [
       JSON.stringify({ record_id: id, kind: "decision", route: "/v1/sdk/protection-plan" }),
-      "the record is not of a decision",
+      "the record is not a decision",
     ],
   ] as const) {
     await writeFile(file, text);

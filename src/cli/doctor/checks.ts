@@ -187,7 +187,7 @@ const exchangeRemedies: Remedies = [
     "open the network from this machine to {}",
   ],
   [/CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/, "renew the certificate of {}, or set this machine's clock right"],
-  [/ALTNAME_INVALID/, "address {} by a name that its certificate has"],
+  [/ALTNAME_INVALID/, "use a host name for {} that its certificate has"],
   [/WRONG_VERSION_NUMBER|EPROTO/, "the port of {} does not speak TLS: correct the port, or the scheme"],
 ];
 const authorityUnknown = /SELF_SIGNED|UNABLE_TO_(GET|VERIFY)/;
@@ -204,7 +204,7 @@ const issuerRemedies: Remedies = [
     /status 404/,
     "correct the path of the issuer: its discovery document is below it, at .well-known/openid-configuration",
   ],
-  [/introspection cannot be fetched: status 40[0-3]/, "have the issuer know client_id and its secret or certificate"],
+  [/introspection cannot be fetched: status 40[0-3]/, "register client_id and its secret or certificate at the issuer"],
   [/no signature keys/, "have the issuer publish a signature key: RSA, EC or Ed25519, with use `sig` or none"],
 ];
 
@@ -388,10 +388,10 @@ export const store: Check = {
 
 /** Throws as a start does; without a store, a start makes one. */
 function lookAtMissing(found: Findings, { path, anchorPath }: StorePaths, keyPath: string): void {
-  if (existsSync(anchorPath)) throw new Refusal(`${path} is missing, and its anchor ${anchorPath} is there`);
+  if (existsSync(anchorPath)) throw new Refusal(`${path} is missing, and its anchor ${anchorPath} exists`);
   const misplaced = misplacedProblem(path, keyPath);
   if (misplaced !== undefined) throw new IncompatibleStoreError(misplaced);
-  const detail = `${path} is not there yet: the first start makes it`;
+  const detail = `${path} does not exist yet: the first start creates it`;
   if (readKeyFile(keyPath) === undefined) found.ok(detail);
   else found.warning(`${detail}, and the ledger key is older`, "correct SVC_STORE, unless a new store is meant");
 }

@@ -32,7 +32,7 @@ export const keysGenerateCommand = command({
   says: "make the key file (SVC_LEDGER_KEY) if there is none",
   run({ load }) {
     const path = load("keys").ledgerKey;
-    if (existsSync(path)) throw new Refusal(`${path} is there already; \`keys rotate\` changes it`);
+    if (existsSync(path)) throw new Refusal(`${path} exists already; \`keys rotate\` changes it`);
     const key = newKey();
     createKeyFile(path, [key]);
     const publicKey = formatBase64(key.publicKey);

@@ -26,7 +26,7 @@ export const ledgerExportCommand = command({
   says: "write a tenant's log as static files: checkpoint, tiles and entries (C2SP tlog-tiles), and its keys",
   options: {
     "--tenant <tenant>": oneTenantFlag,
-    "--out <directory>": { says: "where to; must be empty or not there yet", required: true },
+    "--out <directory>": { says: "output directory; must be empty or not exist yet", required: true },
   },
   run(context) {
     const { tenant, out } = context.options;

@@ -47,7 +47,7 @@ export const ledgerPackCommand = command({
   options: {
     "--tenant <tenant>": oneTenantFlag,
     // Required, except for `pack verify`.
-    "--out <file>": "where to; must not be there yet",
+    "--out <file>": "output file; must not exist yet",
     "--last <duration>": "recorded in the last minutes, hours or days, such as 90m, 12h or 30d",
     "--from <time>": "recorded at this time or later (RFC 3339): everything, or what one of the following selects",
     "--to <time>": "recorded before this time (RFC 3339)",
@@ -145,7 +145,7 @@ async function create(path: string): Promise<FileHandle> {
 }
 
 function creationProblem(path: string, error: unknown): string {
-  if (isFileError(error, ["EEXIST"])) return `${path} is there already`;
+  if (isFileError(error, ["EEXIST"])) return `${path} exists already`;
   if (isFileError(error, ["ENOENT", "ENOTDIR"])) return `--out: there is no directory ${dirname(resolve(path))}`;
   return `--out: ${path} cannot be written${codeText(error)}`;
 }

@@ -158,7 +158,7 @@ function foundAnswer(undone: readonly UndoneErasure[]): Answer {
   const lines = [...describeUndone(undone), ...possible.map((one) => `${name(one)} would be erased again`)];
   return {
     value: { would_reapply: possible.map(membersOf), left: left.map(membersOf) },
-    text: lines.join("\n") || "nothing that was erased is there again",
+    text: lines.join("\n") || "no erased record came back",
     problems: left.map(leftLine),
   };
 }

@@ -42,7 +42,7 @@ export const ledgerSearchCommand = command({
     "--last <duration>": "recorded in the last minutes, hours or days, such as 90m, 12h or 7d",
     "--file <file>": "what was said of this file: its SHA-256 is computed here",
     "--newest": "the newest records first",
-    "--after <index>": "behind this leaf: where the page before ended",
+    "--after <index>": "after this leaf: the end of the previous page",
     "--limit <number>": "records of a page, 1 to 1000 (default 100)",
     "--count-by <what>": { says: "count the records instead of listing them", choices: countings },
     "--records": "print the records themselves too",
@@ -208,7 +208,7 @@ export const ledgerReportCommand = command({
   options: {
     "--tenant <tenant>": oneTenantFlag,
     "--template <name>": { says: "what to report", choices: reportTemplates, required: true },
-    "--out <file>": { says: "where to; must not be there yet", required: true },
+    "--out <file>": { says: "output file; must not exist yet", required: true },
     "--csv": "also write the records as CSV beside it, under the same name with .csv",
     "--last <duration>": "recorded in the last minutes, hours or days, such as 90m, 12h or 30d",
     "--from <time>": "recorded at this time or later (RFC 3339)",

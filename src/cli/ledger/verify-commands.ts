@@ -78,7 +78,7 @@ function readEarlier(
     return files.map((file) => {
       const state = readEarlierState(file, (origin) => (keys.length > 0 ? keys : ownKeys(origin)));
       if (!logs.some(({ origin }) => origin === state.origin))
-        throw new NoteError(`${file}: is of ${state.origin}, which is none of these logs`);
+        throw new NoteError(`${file}: is of ${state.origin}, which is not one of these logs`);
       if (witnesses !== undefined) requireQuorum(state.note, witnesses, systemClock.now());
       return state;
     });

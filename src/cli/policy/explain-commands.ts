@@ -83,7 +83,7 @@ interface RecordedOptions {
 const irreproducible: Readonly<Record<Irreproducible, string>> = {
   unknown: "the tenant has no record with this id",
   erased: "erased",
-  not_a_decision: "the record is not of a decision",
+  not_a_decision: "the record is not a decision",
   revision_missing: "the policy revision that decided was not kept",
   revision_refused: "the policy revision that decided does not compile any more",
 };

@@ -50,7 +50,7 @@ export async function askProver(request: ProverRequest, options: ProverOptions):
       missing: `${options.program} is of Cedar ${cedar}, policies are evaluated with ${cedarVersion}: ${buildIt}`,
     };
   }
-  if (solver === undefined) return { missing: `the solver is not there (${problem}): ${getSolver}` };
+  if (solver === undefined) return { missing: `the solver cannot be used (${problem}): ${getSolver}` };
   const undecided = `${options.program} ${ended ?? "does not answer"}`;
   // If a prover failed in any way, none of its answers is trusted.
   const isWhole = ended === undefined && answers.length === request.questions.length;

@@ -104,7 +104,7 @@ async function recordedQuestion(text: string): Promise<Question | undefined> {
     // The file may claim to be a record without being one.
     if (error instanceof RangeError) throw error;
   }
-  throw new RangeError("the record is not of a decision");
+  throw new RangeError("the record is not a decision");
 }
 
 function objectIn(text: string): JsonObject | undefined {

@@ -143,7 +143,7 @@ export function remarksOn(steps: readonly Step[], facts: PackFacts): readonly Re
           ...onCitation(step, facts, "event_without_decision"),
           ...onEvent(step, registeredAt),
           ...(step.unknown_outcome === true
-            ? [remark("unknown_outcome", step, `its outcome is none of ${eventOutcomes.join(", ")}`)]
+            ? [remark("unknown_outcome", step, `its outcome is not one of ${eventOutcomes.join(", ")}`)]
             : []),
         ];
       default:

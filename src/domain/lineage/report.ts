@@ -78,7 +78,7 @@ function proven(
       : []),
     ...(erased > 0 ? ["everything said to be erased was erased by a later record of the log, which is shown"] : []),
     ...(range === undefined ? [] : [completeness(range, checkpoint.size)]),
-    ...(isOfValue(selection) ? ["every record has to do with the selection"] : []),
+    ...(isOfValue(selection) ? ["every record belongs to the selection"] : []),
     ...(part === undefined ? [] : [partOfRange(part, checkpoint.size)]),
   ];
 }

@@ -40,8 +40,8 @@ export function readRecordText(text: string): EncodedRecord {
   const lines = text.split("\n");
   const [json, request, outcome, answer] = lines;
   if (json === undefined || request === undefined || outcome === undefined || lines.length > 4)
-    throw new TypeError("The text is no record's.");
+    throw new TypeError("The text is not a record.");
   const others = parseJson(json) as Pick<EncodedRecord, "idempotency">;
-  if ((others.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is no record's.");
+  if ((others.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is not a record.");
   return { ...others, request, outcome, answer, text } as EncodedRecord;
 }

@@ -120,7 +120,10 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
     if (!holds) fail(leafIndex, what);
   };
   expect(leaf.record_id === entry.recordId, "is not of the record that it is stored with");
-  expect((leaf.kind === "genesis") === (leafIndex === 0), "is a genesis in the wrong place, or the first and none");
+  expect(
+    (leaf.kind === "genesis") === (leafIndex === 0),
+    "is a genesis record in the wrong place, or the first leaf and not a genesis record",
+  );
   expect(previous === undefined || leaf.recorded_at >= previous.recorded_at, "is older than the one before it");
   if (entry.opening === undefined) return { leaf, record: undefined };
   const { sealed, opening } = entry;

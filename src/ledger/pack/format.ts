@@ -108,7 +108,7 @@ export function formatLine(line: PackLine): string {
 /** Parses a line without its newline. Throws a PackError for any text that `formatLine` does not write. */
 export function parseLine(text: string): PackLine {
   const value = orUndefined(() => parseJson(text));
-  if (!isObject(value)) throw new PackError("is no JSON object");
+  if (!isObject(value)) throw new PackError("is not a JSON object");
   const type = Object.hasOwn(value, "type") ? value.type : undefined;
   if (typeof type !== "string" || !Object.hasOwn(members, type)) throw new PackError("is not a line of a pack");
   const checks = members[type as PackLine["type"]];

@@ -148,7 +148,7 @@ function packBody(header: PackHeader, keys: readonly LogVerifier[]) {
   return {
     policy({ revision, content }: PackPolicy, line: number): void {
       if (announced !== undefined) refuse(line, `the policy revision before it, ${announced}, decided nothing`);
-      if (policies.has(revision)) refuse(line, `the policy revision ${revision} is there twice`);
+      if (policies.has(revision)) refuse(line, `the policy revision ${revision} appears twice`);
       if (content !== undefined && contentAddress(content) !== revision)
         refuse(line, `the policy text is not that of revision ${revision}`);
       policies.set(revision, content !== undefined);
@@ -156,7 +156,7 @@ function packBody(header: PackHeader, keys: readonly LogVerifier[]) {
     },
     entry(entry: PackEntry, line: number): CheckedEntry {
       const { leaf_index: leafIndex } = entry;
-      if (leafIndex < tree.size) refuse(line, `leaf ${leafIndex} is out of order, or there twice`);
+      if (leafIndex < tree.size) refuse(line, `leaf ${leafIndex} is out of order, or appears twice`);
       if (leafIndex >= size) refuse(line, `leaf ${leafIndex} is not in the tree of ${size} leaves`);
       const checked = checkEntry(entry, line, owner);
       if (newest !== undefined && checked.leaf.recorded_at < newest.leaf.recorded_at)

@@ -37,7 +37,7 @@ function assertValue(value: unknown, depth: number, onText: (text: string) => vo
       if (depth === maxDepth) throw new TypeError(`is nested deeper than ${maxDepth} levels`);
       return Array.isArray(value) ? assertItems(value, depth + 1, onText) : assertMembers(value, depth + 1, onText);
     default:
-      throw new TypeError(`holds a ${typeof value}, which is no JSON value`);
+      throw new TypeError(`holds a ${typeof value}, which is not a JSON value`);
   }
 }
 

@@ -62,7 +62,7 @@ export function idempotencyProblem(
     open(record, opening, parseLeaf(leaf).commitment);
     return /^sha256:[0-9a-f]{64}$/.test(kept.payloadDigest) ? undefined : "names no payload";
   } catch {
-    return "does not open, or is none";
+    return "is missing or does not open";
   }
 }
 

@@ -112,7 +112,7 @@ function* identityProblems(
   for (const entity of entities) {
     const { type, id } = entity;
     const first = set.add(entity);
-    if (first !== undefined) yield { entity, message: `${describeUid(entity)} is there already, in ${first.file}` };
+    if (first !== undefined) yield { entity, message: `${describeUid(entity)} is defined already, in ${first.file}` };
     if (type !== principalType || isPrincipalId(id)) continue;
     yield { entity, message: `no principal has the id ${JSON.stringify(id)}`, hint: 'write "<tenant>/<principal>"' };
   }

@@ -212,7 +212,7 @@ export function openAnchor(path: string, busyTimeoutMs?: number): SqliteAnchor {
       const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
       if (id === applicationId) return;
       const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
-      if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`, "SVC_ANCHOR");
+      if (tables !== 0) throw new IncompatibleStoreError(`${path} is not the anchor of a ledger.`, "SVC_ANCHOR");
       connection.exec(schema);
     }),
   );

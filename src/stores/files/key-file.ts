@@ -92,7 +92,7 @@ function parseKey(path: string, pem: string): SigningKey {
   try {
     return signingKey(createPrivateKey(pem));
   } catch (cause) {
-    throw keyFileError(`${path} holds a key that is no Ed25519 private key.`, cause);
+    throw keyFileError(`${path} holds a key that is not an Ed25519 private key.`, cause);
   }
 }
 

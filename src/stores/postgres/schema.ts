@@ -112,7 +112,7 @@ export async function requireSchema(queries: Queries): Promise<void> {
 function knownVersion(rows: readonly Record<string, unknown>[], known: readonly Migration[]): number {
   requireKnownVersion("The database", rows.length, known.length);
   if (!rows.every(({ version, name }, at) => version === at + 1 && name === known[at]?.name))
-    throw new IncompatibleStoreError("The database is another program's: give the service one of its own.");
+    throw new IncompatibleStoreError("The database belongs to another program: give the service its own.");
   return rows.length;
 }
 

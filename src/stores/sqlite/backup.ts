@@ -44,7 +44,7 @@ export async function backUpSqlite({ path, anchorPath }: StorePaths, target: str
 /** SQLite also writes to files beside a database: their names are refused, whether they exist or not. */
 function refuseOwnFiles(target: string, paths: readonly string[]): void {
   if (lstatSync(target, { throwIfNoEntry: false }) !== undefined)
-    throw new IncompatibleStoreError(`${target} is there already: a backup replaces nothing.`, "--to");
+    throw new IncompatibleStoreError(`${target} exists already: a backup replaces nothing.`, "--to");
   const directory = realPathIfThere(dirname(target));
   if (directory === undefined) throw new IncompatibleStoreError(`${dirname(target)} is missing.`, "--to");
   const place = join(directory, basename(target));

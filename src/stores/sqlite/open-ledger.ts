@@ -197,7 +197,7 @@ function requireNewPlace({ path, anchorPath, keyPath }: SqliteLedgerOptions): vo
   using anchor = readAnchor(anchorPath);
   if (anchor?.storeId() === undefined) return;
   throw new IncompatibleStoreError(
-    `${path} is missing, and its anchor ${anchorPath} is there: put the newest store back. Where there is none any ` +
+    `${path} is missing, and its anchor ${anchorPath} exists: put the newest store back. Where there is none any ` +
       "more, start with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
   );
 }

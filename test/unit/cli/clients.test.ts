@@ -50,7 +50,7 @@ test("attributes are kept, even with a new secret, and shown", async () => {
 
 test.each([
   ["no JSON", "{", "must be a JSON object"],
-  ["no object", "[1]", "is no object"],
+  ["not an object", "[1]", "is not an object"],
   ["named twice", '{"ward":"7","ward":"8"}', "must name each member once"],
   ["a value of no type", '{"a":1.5}', "a must be"],
   [

@@ -177,7 +177,7 @@ describe("reports", () => {
     ],
     "warning store: a new store for an older key": [
       async () => void [await serve(), removeStore(), removeAnchor()],
-      /is not there yet: the first start makes it, and the ledger key is older/,
+      /does not exist yet: the first start creates it, and the ledger key is older/,
       /^correct SVC_STORE/,
     ],
     "failed store: a folder as the key of a new store": [

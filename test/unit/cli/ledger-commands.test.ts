@@ -33,7 +33,7 @@ describe("keys", () => {
     expect(await run("keys", "generate")).toMatchObject({ code: 0, out: expect.stringContaining("public key ") });
     expect(statSync(keyPath).mode & 0o777).toBe(0o600);
     const key = readFileSync(keyPath);
-    await refused(run("keys", "generate"), "is there already");
+    await refused(run("keys", "generate"), "exists already");
     expect(readFileSync(keyPath)).toEqual(key);
     await serve("alice"); // It is the one that is used.
     expect(readFileSync(keyPath)).toEqual(key);

@@ -265,7 +265,7 @@ describe("pack", () => {
     expect((await run("ledger", "pack", "--to", "2026-01-03T00:00:00Z")).err).toBe("--out: is required\n");
     await serve(lineage);
     writeFileSync(out(), "mine");
-    await refused(makePack("--to", "2026-01-03T00:00:00Z"), `${out()} is there already\n`);
+    await refused(makePack("--to", "2026-01-03T00:00:00Z"), `${out()} exists already\n`);
     expect(readFileSync(out(), "utf8")).toBe("mine");
     expect((await run("ledger", "pack", "--tenant", "carol", "--out", out("b"), "--cid", "c")).err).toBe(
       "tenant carol has no log\n",

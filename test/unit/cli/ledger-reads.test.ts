@@ -124,7 +124,7 @@ describe("ledger reapply-erasures", () => {
       err: "",
       out: `${id} of tenant alice: leaf 2 erased again; leaf 4 says so\n`,
     });
-    expect(await reapply(...erasing)).toMatchObject({ code: 0, out: "nothing that was erased is there again\n" });
+    expect(await reapply(...erasing)).toMatchObject({ code: 0, out: "no erased record came back\n" });
     await refused(reapply("--tenant", "bob", ...erasing), "tenant bob has no log\n");
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });

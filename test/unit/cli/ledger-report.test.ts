@@ -147,6 +147,6 @@ test.each([
 
 test("no file is overwritten, and none is left if the other cannot be written", async () => {
   writeFileSync(join(directory, "report.csv"), "mine");
-  await refused(report("access", "--csv"), `${join(directory, "report.csv")} is there already\n`);
+  await refused(report("access", "--csv"), `${join(directory, "report.csv")} exists already\n`);
   expect([existsSync(out), readFileSync(join(directory, "report.csv"), "utf8")]).toEqual([false, "mine"]);
 });

@@ -31,11 +31,11 @@ test("names are listed and removed, and each exists once", async () => {
   const { name, token } = JSON.parse((await run("add", "--name", "olga", "--json")).out);
   expect([name, token]).toEqual(["olga", expect.stringMatching(/^.{43}$/)]);
   await run("add", "--name", "otto");
-  await refused(run("add", "--name", "otto"), "--name: otto is there already: remove it first\n");
+  await refused(run("add", "--name", "otto"), "--name: otto exists already: remove it first\n");
   expect(JSON.parse((await run("list", "--json")).out)).toEqual({ ok: true, names: ["olga", "otto"] });
   expect((await run("remove", "--name", "olga", ...erasing)).code).toBe(0);
   expect((await run("list")).out).toBe("otto\n");
-  await refused(run("remove", "--name", "olga"), "--name: olga is not there\n");
+  await refused(run("remove", "--name", "olga"), "--name: no operator has the name olga\n");
 });
 
 test.each(["", "a b", "a:b", "x".repeat(65)])("%j is no name", async (name) => {

@@ -137,7 +137,7 @@ test("exits with 4 if the prover or the solver is missing, and the search result
   expect([ok, proof, problems]).toEqual([
     false,
     undefined,
-    [expect.stringMatching(/^--prove: the solver is not there \(cvc5: No such file\): install cvc5 1\.3\.1, or /)],
+    [expect.stringMatching(/^--prove: the solver cannot be used \(cvc5: No such file\): install cvc5 1\.3\.1, or /)],
   ]);
 });
 

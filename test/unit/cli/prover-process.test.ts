@@ -81,7 +81,7 @@ const missing: readonly (readonly [string, ProverBehaviour, string])[] = [
   [
     "has no solver",
     { head: { cedar: "4.13.0", problem: "cvc5: gone" } },
-    "the solver is not there (cvc5: gone): install",
+    "the solver cannot be used (cvc5: gone): install",
   ],
 ];
 

@@ -112,11 +112,11 @@ test("an older copy does not show what was erased since; without its anchor, it 
 describe("a failed backup replaces nothing, and leaves nothing", () => {
   const store = () => storeIn(directory).path;
   test.each([
-    ["the store itself", store, "is there already"],
-    ["a link to it", () => link(store()), "is there already"],
-    ["the anchor", () => storeIn(directory).anchorPath, "is there already"],
-    ["an older backup", () => fileOf("older.db", ""), "is there already"],
-    ["a directory", () => folder("d"), "is there already"],
+    ["the store itself", store, "exists already"],
+    ["a link to it", () => link(store()), "exists already"],
+    ["the anchor", () => storeIn(directory).anchorPath, "exists already"],
+    ["an older backup", () => fileOf("older.db", ""), "exists already"],
+    ["a directory", () => folder("d"), "exists already"],
     ["a name of SQLite's beside the store", () => `${store()}-journal`, "is the place of a file of the store itself"],
     ["the same by a link to the folder", () => `${linkedFolder()}/platform.db-journal`, "is the place of a file"],
     ["in no folder", () => join(directory, "nowhere", "b.db"), "is missing"],

@@ -101,10 +101,10 @@ describe("values", () => {
 
 describe("names", () => {
   test.each([
-    ["SVC_LISTN", "SVC_LISTN: is no setting; did you mean SVC_LISTEN?"],
-    ["SVC_OIDC_ISSUER_URL", "SVC_OIDC_ISSUER_URL: is no setting; did you mean SVC_OIDC_ISSUER?"],
-    ["SVC_PORT", "SVC_PORT: is no setting"],
-    ["SVC_COMPLETELY_DIFFERENT", "SVC_COMPLETELY_DIFFERENT: is no setting"],
+    ["SVC_LISTN", "SVC_LISTN: is not a setting; did you mean SVC_LISTEN?"],
+    ["SVC_OIDC_ISSUER_URL", "SVC_OIDC_ISSUER_URL: is not a setting; did you mean SVC_OIDC_ISSUER?"],
+    ["SVC_PORT", "SVC_PORT: is not a setting"],
+    ["SVC_COMPLETELY_DIFFERENT", "SVC_COMPLETELY_DIFFERENT: is not a setting"],
   ])("%s is refused", (name, problem) =>
     expect(problemsOf({ [name]: "x" })).toEqual([expect.stringContaining(problem)]),
   );

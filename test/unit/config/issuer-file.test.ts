@@ -112,7 +112,7 @@ describe("a file of issuers", () => {
     [asked({ token_prefix: "a b" }), "introspection.token_prefix: must be"],
     [asked({ secret: "x" }), "introspection.secret: is not known"],
     [one({ tenants, require_at_jwt: true, introspection }), "require_at_jwt: is for tokens that are verified here"],
-    ["issuers:\n  https://a.example: {}\n  https://a.example: {}", "https://a.example: is there twice"],
+    ["issuers:\n  https://a.example: {}\n  https://a.example: {}", "https://a.example: is given twice"],
     [
       { issuers: Object.fromEntries(Array.from({ length: 257 }, (_, i) => [`https://${i}.example`, { tenants }])) },
       `issuers: has more than ${maximumIssuers}`,

@@ -49,9 +49,9 @@ SVC_ROUTE_SCOPES:
     ["SVC_SUPPORTED_PROFILES: {tdf: 1}", /^SVC_SUPPORTED_PROFILES: must be a list/],
     ["SVC_SUPPORTED_PROFILES: [[tdf]]", /^SVC_SUPPORTED_PROFILES: must be a list of single values/],
     ["SVC_ROUTE_SCOPES: [a]", /^SVC_ROUTE_SCOPES: must be a map/],
-    ["SVC_LOGLEVEL: info", /^SVC_LOGLEVEL: is no setting; did you mean SVC_LOG_LEVEL/],
-    ["listen: 127.0.0.1:80", /^listen: is no setting/],
-    ["SVC_PLATFORM_API_SERVICE_HOST: a", /^SVC_PLATFORM_API_SERVICE_HOST: is no setting/],
+    ["SVC_LOGLEVEL: info", /^SVC_LOGLEVEL: is not a setting; did you mean SVC_LOG_LEVEL/],
+    ["listen: 127.0.0.1:80", /^listen: is not a setting/],
+    ["SVC_PLATFORM_API_SERVICE_HOST: a", /^SVC_PLATFORM_API_SERVICE_HOST: is not a setting/],
   ])("%j is refused", (file, problem) => {
     const problems = problemsOf({}, file);
     expect(problems).toEqual([expect.stringMatching(problem)]);

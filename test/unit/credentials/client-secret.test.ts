@@ -79,7 +79,7 @@ describe("the file", () => {
     [fileOf({ ...good, client_id: "a b" }), "clients[0].client_id"],
     [fileOf({ ...good, scopes: ["a b"] }), "clients[0].scopes"],
     [fileOf({ ...good, secret: "plain" }), "clients[0].secret is not an Argon2id hash"],
-    [JSON.stringify({ clients: [good, { ...good, scopes: [] }] }), "clients[1] is there twice"],
+    [JSON.stringify({ clients: [good, { ...good, scopes: [] }] }), "clients[1] is listed twice"],
   ])("%s is refused", (file, problem) => {
     expect(() => parseClientFile(file)).toThrow(problem);
     expect(() => parseClientFile(file)).not.toThrow("plain");

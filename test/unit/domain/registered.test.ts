@@ -160,7 +160,7 @@ describe("a registrar is warned if its registration changes nothing", () => {
     artifact_profile: "tdf",
     artifact_digest: digest,
   } as const;
-  const outranked = /^the artifact is another principal's/;
+  const outranked = /^another principal registered the artifact before/;
   const by = (one: FoundRegistration, principal_id: string, rewraps?: readonly string[]): FoundRegistration => {
     const { caller, outcome } = one.record;
     const record = { ...one.record, caller: { ...caller, principal_id }, outcome: { ...outcome, rewraps } };

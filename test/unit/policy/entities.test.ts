@@ -67,8 +67,8 @@ describe("entities are refused, with file and remedy:", () => {
     [application({ tier: uid("Tier", "iron") }), /refers to Org::Tier::"iron"/],
     [application({ principals: [{ type: "Principal", id: "a" }] }), /refers to Principal::"a"/],
     [more(entity("Person", "alice")), /no principal has the id "alice" \(write "<tenant>\/<principal>"\)/],
-    [more(labels[0] as Json), /^labels\.json:1: Org::Label::"classified" is there already, in labels\.json/],
-    [more(others[0] as Json), /Org::Group::"security" is there already, in labels\.json/],
+    [more(labels[0] as Json), /^labels\.json:1: Org::Label::"classified" is defined already, in labels\.json/],
+    [more(others[0] as Json), /Org::Group::"security" is defined already, in labels\.json/],
     [label({}, [uid("Label", "x")]), /Org::Label::"x" is its own ancestor/],
     [
       more(entity("Label", "x", {}, [uid("Label", "y")]), entity("Label", "y", {}, [uid("Label", "x")])),

@@ -87,7 +87,7 @@ export class PostgresConnection implements Transaction {
   }
 
   async command(sql: string): Promise<string> {
-    if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
+    if (this.#isEnded) throw new CalledOffError("The work on this connection was canceled.");
     return (await this.#client.query(sql)).command;
   }
 
@@ -98,7 +98,7 @@ export class PostgresConnection implements Transaction {
    * counts.
    */
   async committing<Result>(commit: () => Promise<Result>): Promise<Result> {
-    if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
+    if (this.#isEnded) throw new CalledOffError("The work on this connection was canceled.");
     const before = this.#notices;
     const stop = systemTimers.after(this.#limit.remainingMs() * commitShare, () => this.#callOff());
     this.#isCommitting = true;

@@ -43,7 +43,7 @@ export class ConnectionPool implements Queries {
     this.#options = options;
     this.#timeoutMs = options.workTimeoutMs ?? options.timeoutMs;
     this.bulkhead = new Bulkhead(Math.max(1, Math.floor(options.poolSize / 2)), (key) =>
-      options.logger?.warn({ stuck: key }, "the database does not get on with what this tenant, or key, asks of it"),
+      options.logger?.warn({ stuck: key }, "the database is too slow for the work of this tenant or key"),
     );
     this.#pool = new Pool({
       ...clientOptions(options, options.timeoutMs),
@@ -251,7 +251,7 @@ async function callOff(options: ConnectionPoolOptions, processId: number): Promi
     await client.query("SELECT pg_cancel_backend($1)", [processId]);
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error);
-    options.logger?.warn({ cause }, "a commit that takes too long could not be called off");
+    options.logger?.warn({ cause }, "a commit that takes too long could not be canceled");
   } finally {
     await client.end().catch(() => {});
   }

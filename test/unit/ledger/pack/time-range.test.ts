@@ -242,11 +242,11 @@ describe("a false pack of a time range", async () => {
     expect(await refusal(text.replace("evidence-pack/v1", "evidence-pack/v2"))).toMatch(
       "format is missing or malformed",
     );
-    expect(await refusal("[]\n")).toBe("line 1: is no JSON object");
+    expect(await refusal("[]\n")).toBe("line 1: is not a JSON object");
     expect(await refusal('{"type":"__proto__"}\n')).toBe("line 1: is not a line of a pack");
-    expect(await refusal(`{"type":"policy","revision":${"[".repeat(100_000)}\n`)).toBe("line 1: is no JSON object");
+    expect(await refusal(`{"type":"policy","revision":${"[".repeat(100_000)}\n`)).toBe("line 1: is not a JSON object");
     expect(await refusal(Buffer.from([0xff, 0x0a]))).toBe("line 1: is not UTF-8");
-    expect(await refusal(`\ufeff${text}`)).toBe("line 1: is no JSON object");
+    expect(await refusal(`\ufeff${text}`)).toBe("line 1: is not a JSON object");
     expect(await refusal("")).toBe("the pack is cut off: it has no end");
   });
 

@@ -4,13 +4,15 @@
  * docs/authzen.md lists them. A subject of type `principal` with the caller's own principal id is the caller, which
  * asks about itself.
  *
- * An attribute is a text: a number, a boolean, a list or an object becomes its JSON. Null is absent.
+ * An attribute is a text: a number, a boolean, a list or an object becomes its canonical JSON, because protobuf sends the
+ * members of an object in any order. Null is absent.
  */
 import type { Caller } from "../base/caller.ts";
 import { maxViolations, type Violation } from "../base/errors.ts";
 import { isCleanText } from "../base/ids.ts";
 import { defined, isObject, type JsonObject, type JsonValue } from "../base/json.ts";
 import { artifactProfiles } from "../base/vocabulary.ts";
+import { canonicalText } from "../ledger/record/canonical.ts";
 import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 import type { EvaluationRequest } from "./requests.ts";
 
@@ -112,7 +114,7 @@ const digestPattern = /^[a-z0-9][a-z0-9+._-]*:[^\0]+$/;
 /** Returns the text of a property; undefined if it has none. The depth is checked before. */
 function textOf(value: JsonValue | undefined): string | undefined {
   if (value === null || value === undefined) return undefined;
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : canonicalText(value);
 }
 
 class Reader {

@@ -122,6 +122,16 @@ test("the record has both identities, the question, and its mapping", async () =
   });
 });
 
+test("the order of an object's members makes no other question", async () => {
+  const requests = ['{"to":{"x":1,"y":[2]},"by":"a"}', '{"by":"a","to":{"y":[2],"x":1}}'].map(async (place) => {
+    const properties = { place: JSON.parse(place) as object, places: [JSON.parse(place) as object] };
+    const about = { subject: user("alice", properties), resource: record("record-1", properties) };
+    return recordIn((await ask({ ...readsAlice, ...about, action: action("read", properties) })).body).request;
+  });
+  const [one, other] = await Promise.all(requests);
+  expect(other).toEqual(one);
+});
+
 test("a permitted question is counted as a decision, and not as one that an event should follow", async () => {
   const counts = async () => [
     await metricSum(gateway, /^svc_tenant_decisions_total\{tenant="tenant-a",allow="true"/),

@@ -80,6 +80,19 @@ function isLastMinuteOfMonth(minuteStartMs: number): boolean {
   return next.getTime() % dayMs === 0 && next.getUTCDate() === 1;
 }
 
+/** Limits of texts are in characters, which have one or two UTF-16 units. */
+export function isLongerThan(text: string, characters: number): boolean {
+  const { length } = text;
+  return length > characters && (length > 2 * characters || charactersIn(text) > characters);
+}
+
+export function charactersIn(text: string): number {
+  if (Buffer.byteLength(text) === text.length) return text.length;
+  let characters = 0;
+  for (let at = 0; at < text.length; at += (text.codePointAt(at) as number) > 0xffff ? 2 : 1) characters++;
+  return characters;
+}
+
 /** `sha256:` and the hexadecimal SHA-256 of the text in UTF-8. It names policy revisions. */
 export function contentAddress(text: string): string {
   return `sha256:${hash("sha256", text, "hex")}`;

@@ -11,6 +11,7 @@ import type { Caller } from "../base/caller.ts";
 import { maxViolations, type Violation } from "../base/errors.ts";
 import { isCleanText } from "../base/ids.ts";
 import { defined, isObject, type JsonObject, type JsonValue } from "../base/json.ts";
+import { isLongerThan } from "../base/text-forms.ts";
 import { artifactProfiles } from "../base/vocabulary.ts";
 import { canonicalText } from "../ledger/record/canonical.ts";
 import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
@@ -160,7 +161,7 @@ class Reader {
         prefix === "" ? name.startsWith("action.") && path === "resource.properties" : key === "action.name";
       if (isReserved) this.fault(`${path}[${position}].key`, "string.reserved", "is the name of something else");
       if (!isCleanText(key)) this.fault(`${path}[${position}].key`, "string.clean", "must not contain U+0000");
-      if (key.length < 1 || key.length > maxKey)
+      if (key === "" || isLongerThan(key, maxKey))
         this.fault(`${path}[${position}].key`, "string.max_len", `must be 1 to ${maxKey} characters`);
       const text = textOf(value);
       if (text === undefined) return [];
@@ -171,7 +172,7 @@ class Reader {
   }
 
   #fits(text: string, path: string, maximum: number): boolean {
-    if (text.length > maximum) this.fault(path, "string.max_len", `must be at most ${maximum} characters`);
+    if (isLongerThan(text, maximum)) this.fault(path, "string.max_len", `must be at most ${maximum} characters`);
     else if (!isCleanText(text)) this.fault(path, "string.clean", "must not contain U+0000 or a lone surrogate");
     else return true;
     return false;
@@ -245,7 +246,7 @@ class Reader {
     }
     return value.map((item: JsonValue, at) => {
       if (typeof item !== "string") this.fault(`${path}[${at}]`, "json.type", "must be a string");
-      else if (item.length > maximum)
+      else if (isLongerThan(item, maximum))
         this.fault(`${path}[${at}]`, "string.max_len", `must be at most ${maximum} characters`);
       return String(item);
     });

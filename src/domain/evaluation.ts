@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import type { Caller } from "../base/caller.ts";
 import { invalidRequest, invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
 import { isObject, type JsonObject, type JsonValue } from "../base/json.ts";
-import { parseDecimal } from "../base/text-forms.ts";
+import { isLongerThan, parseDecimal } from "../base/text-forms.ts";
 import { canonicalText } from "../ledger/record/canonical.ts";
 import { policyActions } from "../policy/model/schema.ts";
 import { type BulkCall, type BulkLedger, handleAll, type StopRule } from "./bulk.ts";
@@ -190,7 +190,8 @@ function readCandidate(searched: Searched, question: Question, candidate: JsonVa
   const { [member]: name = null, properties = null } = candidate;
   if (name === null || name === "") return fault(`.${member}`, "required", "value is required");
   if (typeof name !== "string") return fault(`.${member}`, "json.type", "must be a string");
-  if (name.length > maxLength) return fault(`.${member}`, "string.max_len", `must be at most ${maxLength} characters`);
+  if (isLongerThan(name, maxLength))
+    return fault(`.${member}`, "string.max_len", `must be at most ${maxLength} characters`);
   if (seen.has(name)) return fault(`.${member}`, "repeated.unique", "must differ from those of the other candidates");
   seen.add(name);
   if (properties !== null && !isObject(properties)) return fault(".properties", "json.type", "must be an object");

@@ -240,6 +240,18 @@ test.each<readonly [string, object | string, string]>([
   expect(answer.error.violations.map(({ field }: Any) => field).join(" ")).toBe(fields);
 });
 
+test("limits count characters, as on the other routes", async () => {
+  const wide = (characters: number) => "\u{1f512}".repeat(characters);
+  const labels = [wide(256)];
+  const resource = record("record-1", { labels, [wide(128)]: wide(1024) });
+  expect((await ask({ ...readsAlice, resource })).body.decision).toBe(true);
+  const resolve = { operation: "access", workload: { application: "a" }, resource: { kind: "record" }, labels };
+  expect((await rest(`${gateway.url}/v1/sdk/policy-resolve`, { token, body: resolve })).status).toBe(200);
+  const candidates = [{ id: wide(256) }];
+  const search = { ...readsAlice, subject: { type: "user" }, context: { candidates } };
+  expect((await rest(`${gateway.url}/access/v1/search/subject`, { token, body: search })).status).toBe(200);
+});
+
 test.each(Object.entries({ todos, gateways }))("%s: every pair is decided as stated", async (_name, pairs) => {
   for (const { request, expected } of pairs.evaluation) {
     const { body } = await ask(request);

@@ -30,6 +30,7 @@ import { type RecordEvidenceRequest, RecordEvidenceRequestSchema } from "../../.
 import { maxViolations, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { rememberedBy } from "../../base/remembered.ts";
+import { charactersIn, isLongerThan } from "../../base/text-forms.ts";
 import { occurredAtViolations } from "../../domain/evidence.ts";
 import { checkFree, isFree, itemLimit, uncleanText } from "./contract.ts";
 
@@ -208,8 +209,8 @@ function textCheck(rules = create(StringRulesSchema)): Check {
   return (value, found) => {
     const text = value as string;
     const { length } = text;
-    // Limits are in characters, which have one or two UTF-16 units. For a long text, nothing else is looked for.
-    const isTooLong = length > max && (length > 2 * max || charactersIn(text) > max);
+    // For a long text, nothing else is looked for.
+    const isTooLong = isLongerThan(text, max);
     if (isTooLong && length > shortUnits) return void found.push({ ...broken("string.max_len", tooLong), isOwn: true });
     if (!isCleanText(text)) found.push({ ...uncleanText(""), isOwn: true });
     if (length < 2 * min && charactersIn(text) < min)
@@ -218,13 +219,6 @@ function textCheck(rules = create(StringRulesSchema)): Check {
     if (pattern !== undefined && !pattern.test(text))
       found.push(broken("string.pattern", `does not match regex pattern \`${rules.pattern}\``));
   };
-}
-
-function charactersIn(text: string): number {
-  if (Buffer.byteLength(text) === text.length) return text.length;
-  let characters = 0;
-  for (let at = 0; at < text.length; at += (text.codePointAt(at) as number) > 0xffff ? 2 : 1) characters++;
-  return characters;
 }
 
 /** Checks a member, an item, or a part of it, and completes the paths of what is found. */

@@ -65,11 +65,11 @@ export function createHttp2(
 function ignore(): void {}
 
 /**
- * Lets Node end a session only when it can free it. If the socket is destroyed, its close ends the session too, once no
- * write is pending; a session that ends earlier waits for its writes, and keeps their streams, for ever. If the peer has
- * left with an error, the session ends after the read that says so: Node ends it during the read, and if the error is
- * CANCEL (RFC 9113 §7), it holds back the resets of its streams and may then ask a destroyed stream for trailers, which
- * aborts the process.
+ * Ends a session only when Node can free it. If the socket is destroyed, its close ends the session, after all pending
+ * writes. A session that ends earlier does not see them settle, and stays in memory with their streams. If the peer has
+ * left with an error, the session ends after the read that says so. Node would end it during the read, and if the error
+ * is CANCEL (RFC 9113 §7), hold back the resets of its streams and maybe ask a destroyed stream for trailers, which aborts
+ * the process.
  */
 function destroyInTime(session: http2.ServerHttp2Session): void {
   const destroy = session.destroy.bind(session);

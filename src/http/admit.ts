@@ -14,7 +14,7 @@ import {
 } from "./admission.ts";
 import { Connection } from "./connection.ts";
 import { inboundOf, pathOf } from "./inbound-request.ts";
-import { boundUnreadBody, unreadBodyGraceMs } from "./unread-body.ts";
+import { unreadBodyGraceMs } from "./unread-body.ts";
 
 /** Entry points by protocol. `start` is called when the call may run, or never. */
 export interface Admit {
@@ -112,7 +112,6 @@ export function createAdmit(options: AdmitOptions): Admit {
         start,
         () => {
           const { status, headers, body } = refusalOf(inbound, request.httpVersion);
-          boundUnreadBody(request, response, false);
           response.writeHead(status, headers);
           response.end(body);
         },

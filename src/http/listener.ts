@@ -16,7 +16,7 @@ import { Http1Exchanges } from "./http1-exchanges.ts";
 import { type AddressOf, createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
 import type { Http1Handler, RawRefusals } from "./raw-answer.ts";
 import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "./replaceable-tls.ts";
-import { isLingering, TruthfulResponse } from "./unread-body.ts";
+import { BoundedResponse, isLingering } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
@@ -160,7 +160,7 @@ function createHttp1(options: ListenerOptions, exchanges: Http1Exchanges) {
     // A request without a host gets our own refusal.
     requireHostHeader: false,
     joinDuplicateHeaders: false,
-    ServerResponse: TruthfulResponse,
+    ServerResponse: BoundedResponse,
   });
   const guarded = exchanges.guard((request, response) => {
     if (!isLingering(request)) admit.request(request, response, () => handler(request, response));

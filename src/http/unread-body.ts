@@ -12,7 +12,7 @@ const maxReadToEndBytes = 256 * 1024;
 
 /**
  * Discards the rest of the body after the answer, so that the caller can read the answer. A caller that keeps sending
- * is cut off: its connection over HTTP/1.1, its stream over HTTP/2.
+ * is cut off: its stream over HTTP/2, its connection over HTTP/1.1, where `BoundedResponse` does all of it.
  *
  * @param resets whether an HTTP/2 stream ends with its answer, as gRPC clients expect
  */
@@ -22,27 +22,31 @@ export function boundUnreadBody(
   resets: boolean,
 ): void {
   // The version in the request line is no proof of the protocol.
-  if (!(response instanceof Http2ServerResponse)) boundHttp1(request, response);
-  else if (resets) resetWithAnswer(response.stream);
+  if (!(response instanceof Http2ServerResponse)) return;
+  if (resets) resetWithAnswer(response.stream);
   else boundUnreadStream(response.stream, request);
 }
 
 /**
- * An HTTP/1.1 answer that says `Connection: close` if the body will not be read to its end (RFC 9112 §9.3) or may never
- * arrive: the start of the next request is then unknown.
+ * An HTTP/1.1 answer after which the rest of the body is discarded for a limited time. It says `Connection: close` if
+ * the body will not be read to its end (RFC 9112 §9.3) or may never arrive: the start of the next request is then
+ * unknown.
  */
-export class TruthfulResponse<Request extends IncomingMessage = IncomingMessage> extends http.ServerResponse<Request> {
+export class BoundedResponse<Request extends IncomingMessage = IncomingMessage> extends http.ServerResponse<Request> {
   override writeHead(status: number, ...rest: readonly unknown[]): this {
-    if (status >= 200 && leavesBody(this.req)) {
-      this.shouldKeepAlive = false;
-      linger(this.req.socket);
+    if (status >= 200 && hasBody(this.req)) {
+      if (leavesBody(this.req)) {
+        this.shouldKeepAlive = false;
+        linger(this.req.socket);
+      }
+      boundHttp1(this.req, this);
     }
     return super.writeHead(status, ...(rest as [OutgoingHttpHeaders]));
   }
 }
 
 function leavesBody(request: IncomingMessage): boolean {
-  if (request.complete || !hasBody(request)) return false;
+  if (request.complete) return false;
   const { expect } = request.headers;
   return expect !== undefined || (declaredBytes(request) ?? Number.POSITIVE_INFINITY) > maxReadToEndBytes;
 }
@@ -65,7 +69,6 @@ function linger(socket: Socket): void {
 }
 
 function boundHttp1(request: IncomingMessage, response: http.ServerResponse): void {
-  if (!hasBody(request)) return;
   response.on("finish", () => {
     const { socket } = request;
     const end = () => {

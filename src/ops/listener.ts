@@ -13,7 +13,6 @@ import { inboundOf, requestIdOf } from "../http/inbound-request.ts";
 import { createListener, noSchemas } from "../http/listener.ts";
 import { expectationProblem, rawRefusals } from "../http/raw-answer.ts";
 import type { TlsFiles } from "../http/replaceable-tls.ts";
-import { boundUnreadBody } from "../http/unread-body.ts";
 import { describeCause, type Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { addConsoleRoutes } from "./console-routes.ts";
@@ -115,7 +114,6 @@ export function createOpsListener(options: OpsListenerOptions) {
       stream() {},
     },
     handler(request, response) {
-      boundUnreadBody(request, response, false);
       continueIfExpected(request, response);
       server.routing(request, response);
     },

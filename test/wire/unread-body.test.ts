@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
+import net from "node:net";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
@@ -158,6 +159,22 @@ describe("HTTP/1.1", () => {
     connection.write(h1Request("POST /v1/sdk/protection-plan", ["Content-Type: application/json", ...headers]));
     expect((await connection.next())?.headers.get("connection")).toBe("close");
     connection.destroy();
+  });
+
+  test("a caller of another version that sends its body late and does not close is disconnected", async () => {
+    const { hostname, port } = new URL(gateway.url);
+    const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true }).on("error", () => {});
+    onTestFinished(() => void socket.destroy());
+    socket.write("POST / HTTP/2.0\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+    expect((await once(socket, "data")).toString()).toMatch(/^HTTP\/1.1 400 /);
+    socket.write("hello");
+    await expect
+      .poll(() => {
+        // Line breaks before a request mean nothing (RFC 9112 §2.2), but cannot be sent to a closed connection.
+        socket.write("\r\n");
+        return socket.destroyed;
+      })
+      .toBe(true);
   });
 
   test("the caller reads the answer after it sent its whole body", async () => {

@@ -246,10 +246,12 @@ function hashOf(value: unknown): Uint8Array {
   return hash?.length === hashBytes ? hash : fail("a hash of its gap is malformed");
 }
 
+/** In the form of records. Years have four digits: only then is the order of texts that of times. */
 function momentOf(value: unknown): string | undefined {
   if (value === undefined) return undefined;
   const text = textOf(value);
-  return new Date(text).toISOString() === text ? text : fail("its selection is malformed");
+  const isMoment = /^\d{4}-/.test(text) && new Date(text).toISOString() === text;
+  return isMoment ? text : fail("its selection is malformed");
 }
 
 function textOf(value: unknown): string {

@@ -51,6 +51,7 @@ export async function verifyPack(
       await Promise.all(keys.map(parseLogKey)),
     );
     if (header.format !== "evidence-pack/v1") fail("is of a format that is not known here");
+    const madeAt = momentOf(header.made_at) ?? fail("a time of it is missing");
     const body = new Body(origin, size, header);
     for (number = 1; number < lines.length - 1; number++) {
       await body.next(lineOf(lines[number] ?? ""));
@@ -61,7 +62,7 @@ export async function verifyPack(
     if (end.sha256 !== formatHex(await sha256(bytesOf(before)))) fail("the pack was changed: its sha256 is another");
     await body.end(end, root);
     await requireCurrentKey(textOf(header.checkpoint), keys, body.replacedKeys);
-    return { ...body.verified(), root: formatHex(root), madeAt: textOf(header.made_at) };
+    return { ...body.verified(), root: formatHex(root), madeAt };
   } catch (error) {
     throw new Error(`line ${number + 1}: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -76,6 +77,8 @@ class Body {
   readonly #tree = new GrowingTree();
   readonly #records: { readonly leafIndex: number; readonly record: LedgerRecord }[] = [];
   readonly #policies = new Set<unknown>();
+  /** The policy revision that the next entry must have. */
+  #announced: unknown;
   /** Leaves of records that are said to be erased, until their erasure. */
   readonly #claims = new Map<unknown, number>();
   readonly replacedKeys: string[] = [];
@@ -96,6 +99,7 @@ class Body {
     if (line.type === "policy") return this.#policy(line);
     if (line.type !== "entry") fail("is not a line of a pack here");
     const { leaf_index: index, gap = [], erased = false } = line;
+    if (line.erased !== undefined && erased !== true) fail("its erasure is malformed");
     if (typeof index !== "number" || index < this.#tree.size || index >= this.#size)
       fail("its leaf is out of order, there twice, or beyond the log");
     const leafBytes = bytesOf(textOf(line.leaf));
@@ -115,8 +119,11 @@ class Body {
     const erases =
       record?.kind === "erasure" && this.#claims.get(record.request.record_id) === record.outcome.leaf_index;
     if (erases) this.#claims.delete(record?.request.record_id);
-    if (leaf.policy_revision !== undefined && (record !== undefined || erased === true))
-      if (!this.#policies.has(leaf.policy_revision)) fail("its policy revision is not named before it");
+    const revision = record !== undefined || erased === true ? leaf.policy_revision : undefined;
+    if (revision !== undefined && !this.#policies.has(revision)) fail("its policy revision is not named before it");
+    if (this.#announced !== undefined && this.#announced !== revision)
+      fail("was not decided by the policy revision before it");
+    this.#announced = undefined;
     this.#range?.next(index, this.#newest, { isShown: record !== undefined, isErased: erased === true, erases });
     if (record !== undefined) this.#records.push({ leafIndex: index, record });
     if (record?.kind === "key_rotation") this.replacedKeys.push(textOf(record.outcome.previous_public_key));
@@ -126,7 +133,10 @@ class Body {
   async #policy({ revision, content }: Members): Promise<void> {
     if (content !== undefined && revision !== `sha256:${formatHex(await sha256(bytesOf(textOf(content))))}`)
       fail("the policy text is not that of its revision");
+    if (this.#policies.has(textOf(revision)) || this.#announced !== undefined)
+      fail("the policy revision is there twice, or decided nothing");
     this.#policies.add(revision);
+    this.#announced = revision;
   }
 
   async #record({ opening, record }: Members, leaf: Uint8Array<ArrayBuffer>, hash: Uint8Array) {
@@ -138,6 +148,7 @@ class Body {
   }
 
   async end({ entries }: Members, root: Uint8Array): Promise<void> {
+    if (this.#announced !== undefined) fail("the policy revision before it decided nothing");
     if (entries !== this.#entries) fail(`there are ${this.#entries} entries, not ${String(entries)}`);
     if (this.#tree.size !== this.#size) fail("the log's last leaf is not shown");
     if (!sameBytes(await this.#tree.root(), root)) fail("the entries are not the log's: they lead to another root");
@@ -233,9 +244,18 @@ async function requireCurrentKey(note: string, keys: readonly string[], replaced
   await openCheckpoint(note, await Promise.all(current.map(parseLogKey)));
 }
 
-/** The members of a line, which must be in canonical form. */
+const membersOf: Readonly<Record<string, readonly string[]>> = {
+  header: ["checkpoint", "format", "made_at", "selection", "tenant_id", "type"],
+  policy: ["content", "revision", "type"],
+  entry: ["erased", "gap", "leaf", "leaf_index", "opening", "record", "type"],
+  end: ["entries", "sha256", "type"],
+};
+
+/** The members of a line, which must be in canonical form and have no others. */
 function lineOf(text: string, type?: string): Members {
   const value = objectOf(parseJson(text));
+  const known = membersOf[textOf(value.type)] ?? [];
+  if (!Object.keys(value).every((name) => known.includes(name))) fail("has an unknown member");
   if (canonicalText(value as Parameters<typeof canonicalText>[0]) !== text) fail("is not in canonical form");
   if (type !== undefined && value.type !== type) fail(`is not the ${type} of a pack`);
   return value;
@@ -251,7 +271,7 @@ function momentOf(value: unknown): string | undefined {
   if (value === undefined) return undefined;
   const text = textOf(value);
   const isMoment = /^\d{4}-/.test(text) && new Date(text).toISOString() === text;
-  return isMoment ? text : fail("its selection is malformed");
+  return isMoment ? text : fail("a time of it is malformed");
 }
 
 function textOf(value: unknown): string {

@@ -30,11 +30,20 @@ const header = {
   type: "header",
 };
 
-/** The pack that shows the first leaf and the last of the log, alone. */
-function packOf(selection: object): string {
+interface Additions {
+  readonly added?: readonly object[];
+  readonly head?: object;
+  readonly entry?: object;
+}
+
+const policy = { revision: `sha256:${"0".repeat(64)}`, type: "policy" };
+
+/** The pack that shows the first leaf and the last of the log, alone; with more lines and members. */
+function packOf(selection: object, { added = [], head = {}, entry = {} }: Additions = {}): string {
   const lines = [
-    { ...header, selection },
-    { leaf: leaves[0], leaf_index: 0, type: "entry" },
+    { ...header, selection, ...head },
+    ...added,
+    { leaf: leaves[0], leaf_index: 0, type: "entry", ...entry },
     { gap: [second.toString("base64")], leaf: leaves[2], leaf_index: 2, type: "entry" },
   ];
   const text = lines.map((line) => `${JSON.stringify(Object.fromEntries(Object.entries(line).sort()))}\n`).join("");
@@ -56,4 +65,16 @@ test.each([
   { from: "-000001-01-01T00:00:00.000Z", to: "+275760-09-13T00:00:00.000Z" },
 ])("a pack without the records of the period %j is refused", async (selection) => {
   await expect(verifyPack(packOf(selection), [key])).rejects.toThrow("line");
+});
+
+test.each<[string, Additions, string]>([
+  ["an unknown member of the header", { head: { note: "x" } }, "line 1: has an unknown member"],
+  ["no time of its making", { head: { made_at: "now" } }, "line 1: a time of it is malformed"],
+  ["an unknown member of an entry", { entry: { note: "x" } }, "line 2: has an unknown member"],
+  ["an entry that is not erased, and says so", { entry: { erased: false } }, "line 2: its erasure is malformed"],
+  ["a policy that decided nothing", { added: [policy] }, "line 3: was not decided by the policy revision before it"],
+  ["a policy twice", { added: [policy, policy] }, "line 3: the policy revision is there twice"],
+])("a pack with %s is refused", async (_, additions, problem) => {
+  const selection = { to: "2026-01-01T00:00:00.000Z" };
+  await expect(verifyPack(packOf(selection, additions), [key])).rejects.toThrow(problem);
 });

@@ -591,8 +591,8 @@ def check_receipt(receipt, trust):
     require(leads_to_root(hashed, index, checkpoint.size, checkpoint.root, path), "the proof does not lead to the root")
     told = (receipt["log_origin"], receipt["leaf_index"], receipt["tree_size"])
     require(told == (checkpoint.origin, index, checkpoint.size), "the members are not what the proof shows")
-    if "cose" in receipt:
-        check_cose(parse_base64(receipt["cose"]), index, path, checkpoint, key)
+    for trusted in trust.keys if "cose" in receipt else ():
+        check_cose(parse_base64(receipt["cose"]), index, path, checkpoint, trusted)
     position = {"log": checkpoint.origin, "leaf_index": index, "tree_size": checkpoint.size, "key_id": key.key_id}
     position["witnesses"] = cosigned
     given = [name for name in MATERIAL if name in receipt]

@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
-import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
+import { formatVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { LogSigner } from "../../src/ledger/tlog/signer.ts";
+import { checkpointOfProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { logKeyOf } from "../harness/ledger.ts";
@@ -75,10 +78,10 @@ test("the verifier in plain Python accepts its receipt, and refuses another's or
   const [first, second] = receipts as [(typeof receipts)[number], (typeof receipts)[number]];
   const vkey = logKeyOf(join(gateway.dataDir, "ledger.key"), first.log_origin);
   const program = new URL("../../examples/verifier/verify.py", import.meta.url).pathname;
-  const verdicts = async (cose: string) => {
+  const verdicts = async (cose: string, proof = first.proof, ...others: readonly string[]) => {
     const file = join(python.folder, "receipt.json");
-    writeFileSync(file, JSON.stringify({ ...first, cose }));
-    return python.run("python", [program, "receipt", file, "--key", vkey]).then(
+    writeFileSync(file, JSON.stringify({ ...first, cose, proof }));
+    return python.run("python", [program, "receipt", file, ...others, "--key", vkey]).then(
       (out) => JSON.parse(out).ok,
       (error: Error) => error.message,
     );
@@ -88,6 +91,13 @@ test("the verifier in plain Python accepts its receipt, and refuses another's or
   const changed = Buffer.from(first.cose, "base64");
   changed.writeUInt8(changed.readUInt8(changed.length - 1) ^ 1, changed.length - 1);
   expect(await verdicts(changed.toString("base64"))).toContain("has a wrong signature by the trusted key");
+  // Also if another trusted key is believed on the checkpoint, as in the overlap of a rotation.
+  const other = signingKeyOf(Buffer.alloc(32, 7));
+  const { origin, size, root } = parseCheckpoint(checkpointOfProof(first.proof));
+  const line = new LogSigner([other]).sign({ origin, size, root }).split("\n\n").at(-1);
+  const both = [first.proof + line, "--key", formatVerifierKey(origin, other.publicKey)] as const;
+  expect(await verdicts(first.cose, ...both)).toBe(true);
+  expect(await verdicts(changed.toString("base64"), ...both)).toContain("has a wrong signature by the trusted key");
 });
 
 test("a receipt is refused for another leaf, by another key, and with any byte changed", async () => {

@@ -260,7 +260,7 @@ interface Checked extends VerifiedReceipt {
 
 function check({ path, receipt, answer }: Given, { keys, witnesses }: Trust): Checked {
   const { checkpoint } = parseTlogProof(receipt.proof);
-  const verified = verifyReceipt(receipt, openWithAny(checkpoint, keys).verifier);
+  const verified = verifyReceipt(receipt, openWithAny(checkpoint, keys).verifier, keys);
   const cosigned = witnesses === undefined ? [] : requireQuorum(checkpoint, witnesses, systemClock.now());
   const { record } = verified;
   const isCompared = answer !== undefined && record !== undefined;

@@ -62,8 +62,14 @@ export interface VerifiedReceipt {
 /**
  * Checks a receipt against the key that the verifier trusts. Throws a NoteError that describes the failure. Does not
  * show that the record is true, nor that it was not erased since.
+ *
+ * @param trusted all keys that the verifier trusts: a COSE receipt by any of them must have a right signature
  */
-export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): VerifiedReceipt {
+export function verifyReceipt(
+  receipt: GivenReceipt,
+  verifier: NoteVerifier,
+  trusted: readonly NoteVerifier[] = [verifier],
+): VerifiedReceipt {
   // Unknown members are refused, because nothing authenticates them.
   const known: readonly string[] = [...positionMembers, ...materialMembers, "cose"];
   if (!Object.keys(receipt).every((member) => known.includes(member))) fail("members are not those of a receipt");
@@ -75,7 +81,8 @@ export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): Ve
     if (receipt[member as keyof typeof expected] !== value)
       throw new NoteError(`The receipt's ${member} is not what its proof shows.`);
   }
-  if (receipt.cose !== undefined) verifyCoseReceipt(bytes(receipt.cose, "cose"), proven, verifier);
+  const { cose } = receipt;
+  if (cose !== undefined) for (const key of trusted) verifyCoseReceipt(bytes(cose, "cose"), proven, key);
   const position = { leafIndex: index, treeSize: checkpoint.size, root: checkpoint.root };
   const given = materialMembers.filter((member) => receipt[member] !== undefined);
   if (given.length === 0) return position;

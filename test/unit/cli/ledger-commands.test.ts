@@ -242,6 +242,25 @@ describe("ledger receipt", () => {
     });
   });
 
+  test("a COSE receipt with a wrong signature by any of the trusted keys is refused, in any order of the keys", async () => {
+    const [recorded] = await serve("alice");
+    await run("keys", "rotate", ...erasing);
+    await serve("alice");
+    const keys = (await run("keys", "show")).out.trim().split("\n");
+    const receipt = await receiptOf(recorded?.recordId ?? "", "--cose");
+    const changed = Buffer.from(receipt.cose, "base64");
+    changed[changed.length - 40] = (changed.at(-40) as number) ^ 1;
+    const wrong = { ...receipt, cose: changed.toString("base64") };
+    const verify = (given: object, order: readonly string[]) => {
+      const options = order.flatMap((key) => ["--key", key]);
+      return run("ledger", "receipt", "verify", fileOf("receipt.json", JSON.stringify(given)), ...options);
+    };
+    for (const order of [keys, keys.toReversed()]) {
+      expect(await verify(receipt, order)).toMatchObject({ code: 0 });
+      await refused(verify(wrong, order), "The COSE receipt has a wrong signature by the trusted key.");
+    }
+  });
+
   test("an erased, foreign or unknown record has no receipt", async () => {
     const [first, second] = await served(["alice", "bob"]);
     await run("ledger", "erase", "--tenant", "alice", "--record", first?.recordId ?? "", ...erasing);

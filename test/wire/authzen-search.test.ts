@@ -318,6 +318,17 @@ describe("an answer with its receipts", () => {
     }
   });
 
+  test("an answer with a brief receipt among full ones is not confirmed", async () => {
+    const { answer, key } = await answered("search/subject", readers);
+    const { leaf: _, opening: __, record: ___, ...brief } = answer.context.decisions[1].receipt;
+    const decisions = answer.context.decisions.with(1, { ...answer.context.decisions[1], receipt: brief });
+    const results = [user("mallory")];
+    expect(await verify({ ...answer, context: { decisions }, results }, key)).toMatchObject({
+      code: 1,
+      err: "context.decisions[1].receipt is brief: the answer was not compared with its record\n",
+    });
+  });
+
   test("an answer that lacks the receipt of a part proves nothing", async () => {
     const { answer, key } = await answered("search/subject", readers);
     const { receipt: _, ...bare } = answer.context.decisions[1];

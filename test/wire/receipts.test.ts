@@ -170,6 +170,14 @@ test("the command checks the answer too, and reports if it cannot", async () => 
     code: 0,
     out: expect.stringContaining("only the receipt was checked"),
   });
+  const { leaf: _, opening: __, record: ___, ...brief } = given(receipt);
+  expect(await verify(brief)).toMatchObject({ code: 0, out: expect.stringContaining("position only") });
+  const unproven = { ...body, decision: { ...body.decision, allow: !body.decision.allow, receipt: brief } };
+  expect(await verify(unproven)).toMatchObject({
+    code: 1,
+    out: expect.stringContaining("position only"),
+    err: "receipt is brief: the answer was not compared with its record\n",
+  });
   const doctored = { ...body, decision: { ...body.decision, allow: !body.decision.allow, policy_revision: "x" } };
   expect(await verify(doctored)).toEqual({
     code: 1,

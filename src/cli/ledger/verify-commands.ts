@@ -280,9 +280,12 @@ function verifyFile({ answer, given }: File, trust: Trust): Answer {
   if (differences.length > 0)
     throw new Refusal([...new Set(differences)].map((path) => `the answer's ${path} is not what its record says`));
   const [only, ...others] = checked.map(membersOf);
+  // A receipt in an answer vouches for it: without the record it does not.
+  const brief = given.filter(({ receipt, answer }) => receipt.record === undefined && answer !== undefined);
   return {
     value: others.length === 0 ? (only ?? {}) : { parts: [only, ...others] },
     text: checked.map((each) => each.path + textOf(each)).join("\n"),
+    problems: brief.map(({ path }) => `${path}receipt is brief: the answer was not compared with its record`),
   };
 }
 

@@ -160,9 +160,9 @@ test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refuse
 test("the command checks the answer too, and reports if it cannot", async () => {
   const { body, receipt } = await ask("protection-plan");
   const vkey = logKeyOf(keyFile, given(receipt).log_origin);
-  const verify = async (content: unknown) => {
+  const verify = async (content: unknown, text = JSON.stringify(content)) => {
     const file = join(gateway.dataDir, "answer.json");
-    writeFileSync(file, JSON.stringify(content));
+    writeFileSync(file, text);
     return run("ledger", "receipt", "verify", file, "--key", vkey);
   };
   expect(await verify(body)).toMatchObject({ code: 0, out: expect.stringContaining("the answer says the same") });
@@ -177,6 +177,11 @@ test("the command checks the answer too, and reports if it cannot", async () => 
     code: 1,
     out: expect.stringContaining("position only"),
     err: "receipt is brief: the answer was not compared with its record\n",
+  });
+  const twice = JSON.stringify(body).replace('"allow":', `"allow":${!body.decision.allow},"allow":`);
+  expect(await verify(undefined, twice)).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("has an object with two members of the same name"),
   });
   const doctored = { ...body, decision: { ...body.decision, allow: !body.decision.allow, policy_revision: "x" } };
   expect(await verify(doctored)).toEqual({

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
-import { orUndefined, parseJson } from "../../base/json.ts";
+import { hasRepeatedMember, orUndefined, parseJson } from "../../base/json.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import {
   answerDifferences,
@@ -235,8 +235,12 @@ interface File {
 }
 
 function read(file: string): File {
-  const answer = readJson(readBytes(file));
+  const bytes = readBytes(file);
+  const answer = readJson(bytes);
   if (answer === undefined) throw new Refusal(`${file}: cannot be read: it is not JSON`);
+  // Readers differ in which of two values they take.
+  if (hasRepeatedMember(bytes.toString("utf8"), answer))
+    throw new Refusal(`${file}: has an object with two members of the same name`);
   const parts = answerParts(answer);
   const given = parts.flatMap(({ path, answer: part }): readonly Given[] => {
     const receipt = findReceipt(part);

@@ -79,8 +79,9 @@ export function lineageOf(shown: readonly Step[], range: CompleteRange | undefin
   const cited = new Set(withArtifact.flatMap((group) => group.map(({ decision_id }) => decision_id)));
   const bare = [...members.values()].filter((group) => !group.some(hasName) && !isSharedDecision(group, cited));
   const lineages = [...withArtifact, ...bare].map((group) => lineage(withDecisions(group, facts), facts));
-  const listed = new Set(lineages.flatMap((each) => each.steps.map(({ record_id }) => record_id)));
-  const others = steps.filter(({ record_id }) => !listed.has(record_id));
+  // By themselves, not by their ids: nothing keeps a log from giving one id to two records.
+  const listed = new Set(lineages.flatMap((each) => each.steps));
+  const others = steps.filter((step) => !listed.has(step));
   return { evidence: evidenceCounts(steps), lineages, others };
 }
 

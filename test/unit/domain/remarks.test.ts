@@ -293,3 +293,18 @@ test("a decision is listed with the artifact of the registration that it relied 
   const { relied_on: _, ...unrelated } = opened;
   expect(lineageOf([registered, unrelated], undefined).lineages).toHaveLength(2);
 });
+
+test("of two records of one id, which no service makes, both are reported", async () => {
+  const log = memoryLog();
+  const denied = log.append(decision(false));
+  log.append(registration({ digest: "sha256:a", decision: denied, citation: "denied" }));
+  log.forge((leaf, record) => {
+    for (const each of [leaf, record]) each.record_id = denied;
+    Object.assign(record, { outcome: { ...decision(true).outcome, policy_revision: leaf.policy_revision } });
+  }, denied);
+  const lineage = new LineageCollector();
+  const { range } = await verifyText(await log.pack(everything), [log.verifier()], (entry) => lineage.add(entry));
+  const { lineages = [], others = [] } = lineage.report(range) ?? {};
+  const reported = [...lineages.flatMap(({ steps }) => steps), ...others].map(({ leaf_index }) => leaf_index);
+  expect(reported.toSorted()).toEqual([0, 1, 2, 3]);
+});

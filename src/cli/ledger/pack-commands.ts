@@ -6,7 +6,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { systemClock } from "../../base/clock.ts";
 import { defined, parseJson } from "../../base/json.ts";
-import { contentAddress } from "../../base/text-forms.ts";
+import { contentAddress, isMoment } from "../../base/text-forms.ts";
 import { plural, visibleLine } from "../../base/visible-text.ts";
 import { type EvidenceCounts, type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts";
 import type { Step } from "../../domain/lineage/remarks.ts";
@@ -182,7 +182,11 @@ function readEnds({ last, from, to }: PackFlags): TimeRange {
   if (!("limit" in criteria)) throw new Refusal(criteria);
   const { fromMs, toMs } = criteria;
   if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) throw new Refusal("--to: is not after --from");
-  return defined({ from: momentOf(fromMs), to: momentOf(toMs) });
+  const ends = defined({ from: momentOf(fromMs), to: momentOf(toMs) });
+  // An offset leads to the years beside them, whose texts are not in the order of time.
+  if (!Object.values(ends).every(isMoment))
+    throw new Refusal("--from, --to: must be in the years 0000 to 9999, in UTC");
+  return ends;
 }
 
 /** In the form of records. */

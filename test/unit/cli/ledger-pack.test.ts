@@ -253,6 +253,8 @@ describe("pack", () => {
     [["--decision", "b", "--from", "2026-01-02T00:00:00Z"], /^--decision: is of any time/],
     [["--last", "1d", "--from", "2026-01-02T00:00:00Z"], /--last: must not be given with from/],
     [["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], /--to: is not after --from/],
+    // The end is in the year 10000, whose text is before every time of a record.
+    [["--to", "9999-12-31T23:59:59-01:00"], /^--from, --to: must be in the years 0000 to 9999, in UTC$/m],
     [["--cid", "unknown"], /nothing is found/],
     [["--artifact-digest", "9f86"], /--artifact-digest: must be a digest/, 2],
   ])("%j is refused, and leaves no file", async (options, message, code = 1) => {

@@ -2,14 +2,10 @@
 import type { Http2ServerRequest, ServerHttp2Session, ServerHttp2Stream } from "node:http2";
 import net from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, test, vi } from "vitest";
+import { collectGarbage } from "../../harness/collect-garbage.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../../harness/h2-frames.ts";
 import { plainListener } from "../../harness/plain-listener.ts";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage: () => void = runInNewContext("gc");
 
 /** More than the buffers of a connection hold, in bytes. */
 const unreadAnswer = Buffer.alloc(4 * 1024 * 1024);

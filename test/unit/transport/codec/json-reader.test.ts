@@ -21,6 +21,7 @@ import { ServiceError } from "../../../../src/base/errors.ts";
 import { parseJson } from "../../../../src/base/json.ts";
 import { isOpen } from "../../../../src/transport/codec/contract.ts";
 import { readJson, type Spelling } from "../../../../src/transport/codec/json-reader.ts";
+import { collectGarbage } from "../../../harness/collect-garbage.ts";
 import { draws } from "../../../harness/draws.ts";
 import { excess, requestOf } from "../../../harness/generate.ts";
 import { contractServices } from "../../../harness/methods.ts";
@@ -224,6 +225,7 @@ test("a message keeps nothing of a large body but its own texts", () => {
   const before = process.memoryUsage().heapUsed;
   const kept = Array.from({ length: 400 }, () => (readJson(desc, body, "rest") as PlanProtectionRequest).purpose);
   expect(kept.every((text) => text === purpose)).toBe(true);
+  collectGarbage();
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(40_000_000);
 });
 

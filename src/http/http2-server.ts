@@ -58,11 +58,12 @@ export function createHttp2(
   server.on("session", (session) => {
     sessions.add(session);
     destroyInTime(session);
+    freeAfterStreams(session);
   });
   return server;
 }
 
-function ignore(): void {}
+function ignore(_value: unknown): void {}
 
 /**
  * Ends a session only when Node can free it. If the socket is destroyed, its close ends the session, after all pending
@@ -96,6 +97,12 @@ function freeBeforeSession(stream: http2.Http2Stream): void {
   stream.once("close", () => {
     if (memory !== undefined && !stream.writableFinished) unfinished.register(memory, ofSession);
   });
+}
+
+/** Keeps the memory of a session while Node frees its last streams, in the turn after the close of the session. */
+function freeAfterStreams(session: http2.ServerHttp2Session): void {
+  const memory = handleOf(session);
+  session.once("close", () => void setImmediate(ignore, memory));
 }
 
 let handleKey: symbol | undefined;

@@ -68,3 +68,28 @@ test.each<[string, Buffer, (stream: ServerHttp2Stream) => void]>([
     expect(all.filter((session) => session.deref() !== undefined).length).toBeLessThan(connections);
   }, soon);
 });
+
+test("a caller that ends its side amid an answer and its trailers, and resets, does not end the process", async () => {
+  const streams: ServerHttp2Stream[] = [];
+  const listener = plainListener((request, response) => {
+    streams.push((request as unknown as Http2ServerRequest).stream);
+    response.end(unreadAnswer);
+  });
+  const { port } = await listener.listen("127.0.0.1", 0);
+  const socket = net.connect(port, "127.0.0.1").pause();
+  socket.write(request);
+  await vi.waitFor(() => expect(streams).toHaveLength(1), soon);
+  const session = streams.pop()?.session as ServerHttp2Session;
+  const collected = new Promise<void>((resolve) => {
+    session.once("close", () => {
+      // Timers of the next turn run before Node frees the stream.
+      setTimeout(() => resolve(collectGarbage()), 1);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+    });
+  });
+  socket.end(Buffer.concat([trailers(endStream), ping]));
+  await vi.waitFor(() => expect(session.socket.readableEnded).toBe(true), soon);
+  socket.resetAndDestroy();
+  await collected;
+  expect(await listener.close(10_000)).toBe(true);
+});
